@@ -46,7 +46,7 @@ shown, with the time of its last write.
 		if a.output == "json" {
 			return printJSON(cmd.OutOrStdout(), fields)
 		}
-		return printBlame(cmd.OutOrStdout(), o.kind(), fields)
+		return printBlame(cmd.OutOrStdout(), fields)
 	}
 	return cmd
 }
@@ -78,7 +78,7 @@ func (a *asker) blame(ctx context.Context, o *called) ([]blamed, error) {
 		delete(meta, name)
 	}
 	jsonobject.LeavesAt("", obj.Object, func(path string, value any) {
-		fields = append(fields, blamed{Path: path, Value: value})
+		fields = append(fields, blamed{Path: path, Value: unlessSecret(o.kind(), value)})
 	})
 	owners := managersByPath(managed, obj.Object)
 	for n := range fields {
@@ -195,14 +195,14 @@ func selects(kind, text string, item any, n int) bool {
 	return kind == "k" && len(keys) > 0
 }
 
-func printBlame(w io.Writer, kind string, fields []blamed) error {
+func printBlame(w io.Writer, fields []blamed) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range fields {
 		when := "-"
 		if !f.Time.IsZero() {
 			when = f.Time.Local().Format(time.DateTime)
 		}
-		tell(t, "%s\t%s\t%s: %s\n", when, cmp.Or(f.By, "-"), f.Path, shownValue(kind, f.Value))
+		tell(t, "%s\t%s\t%s: %s\n", when, cmp.Or(f.By, "-"), f.Path, shownValue(f.Value))
 	}
 	return t.Flush()
 }

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -253,13 +251,7 @@ func (c *comparison) all(ctx context.Context) (*plan, error) {
 	p := &plan{Objects: []plannedObject{}}
 	some, first := false, (*refusedError)(nil)
 	for _, of := range c.kinds() {
-		var lists [2]map[string]*unstructured.Unstructured
-		var err error
-		for n := range c.sides {
-			if r := of[n]; r != nil && err == nil {
-				lists[n], err = c.sides[n].list(ctx, r, c.namespace)
-			}
-		}
+		objects, err := c.each(ctx, of)
 		var refused *refusedError
 		if errors.As(err, &refused) && c.kind == nil {
 			if refused.code == http.StatusBadRequest { // it is computed when it is asked for, and was nothing before
@@ -274,13 +266,7 @@ func (c *comparison) all(ctx context.Context) (*plan, error) {
 			return nil, err
 		}
 		some = true
-		for _, key := range sortedKeys(lists[0], lists[1]) {
-			before, after := lists[0][key], lists[1][key]
-			if before != nil && after != nil && before.GetUID() == after.GetUID() && before.GetResourceVersion() == after.GetResourceVersion() {
-				continue
-			}
-			c.add(p, before, after)
-		}
+		p.Objects = append(p.Objects, objects...)
 	}
 	if !some && first != nil {
 		return nil, first
@@ -288,19 +274,54 @@ func (c *comparison) all(ctx context.Context) (*plan, error) {
 	return p, nil
 }
 
-func sortedKeys(a, b map[string]*unstructured.Unstructured) []string {
-	return slices.Sorted(func(yield func(string) bool) {
-		for key := range a {
-			if !yield(key) {
-				return
-			}
-		}
-		for key := range b {
-			if a[key] == nil && !yield(key) {
-				return
-			}
-		}
+// each compares all objects of a kind, on each side in its version; nil: there the kind is not served. Only the first side is kept in
+// memory, as text: most objects are the same on both.
+func (c *comparison) each(ctx context.Context, of [2]*served) ([]plannedObject, error) {
+	var p plan
+	before := map[string]*listedObject{}
+	err := c.sides[0].list(ctx, of[0], c.namespace, func(o *listedObject) error {
+		before[o.key()] = o
+		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	add := func(was, is *listedObject) error {
+		a, err := was.object()
+		if err != nil {
+			return err
+		}
+		b, err := is.object()
+		if err == nil {
+			c.add(&p, a, b)
+		}
+		return err
+	}
+	err = c.sides[1].list(ctx, of[1], c.namespace, func(o *listedObject) error {
+		was := before[o.key()]
+		delete(before, o.key())
+		if was != nil && was.UID == o.UID && was.ResourceVersion == o.ResourceVersion {
+			return nil
+		}
+		return add(was, o)
+	})
+	for _, was := range before {
+		if err == nil {
+			err = add(was, nil)
+		}
+	}
+	slices.SortFunc(p.Objects, func(a, b plannedObject) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return p.Objects, err
+}
+
+// list passes on all objects of a kind that the side has; nil: the kind is not served.
+func (s *side) list(ctx context.Context, r *served, namespace string, yield func(*listedObject) error) error {
+	if r == nil {
+		return nil
+	}
+	return s.asker.list(ctx, r, namespace, s.at, yield)
 }
 
 // kinds are the resources to compare, on both sides in the same version if both have it; nil where a side has none.
@@ -326,36 +347,6 @@ func (c *comparison) kinds() (out [][2]*served) {
 		}
 	}
 	return out
-}
-
-// listPage is how many objects are asked for at a time.
-const listPage = 500
-
-// list returns all objects of a kind, by namespace and name.
-func (s *side) list(ctx context.Context, r *served, namespace string) (map[string]*unstructured.Unstructured, error) {
-	out := map[string]*unstructured.Unstructured{}
-	query := url.Values{"limit": {fmt.Sprint(listPage)}}
-	if s.at != "" {
-		query.Set("at", s.at)
-	}
-	for {
-		var list unstructured.UnstructuredList
-		if err := s.get(ctx, r.path(namespace, "")+"?"+query.Encode(), &list); err != nil {
-			return nil, err
-		}
-		for n := range list.Items {
-			o := &list.Items[n]
-			o.SetAPIVersion(apiVersionOf(r))
-			if r.ResponseKind != nil {
-				o.SetKind(r.ResponseKind.Kind)
-			}
-			out[o.GetNamespace()+"/"+o.GetName()] = o
-		}
-		if list.GetContinue() == "" {
-			return out, nil
-		}
-		query.Set("continue", list.GetContinue())
-	}
 }
 
 // show prints a plan.
@@ -399,11 +390,10 @@ func resourceOf(all []served, c bundlev1.Other) *served {
 
 // maybe returns an object, nil if there is none or its kind is not served.
 func (a *asker) maybe(ctx context.Context, path string) (*unstructured.Unstructured, error) {
-	var out unstructured.Unstructured
-	err := a.ask(ctx, http.MethodGet, path, "", nil, &out.Object)
+	out, err := a.read(ctx, path)
 	var refused *refusedError
 	if errors.As(err, &refused) && refused.code == http.StatusNotFound {
 		return nil, nil
 	}
-	return &out, err
+	return out, err
 }

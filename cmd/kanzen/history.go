@@ -119,7 +119,7 @@ func (a *asking) one(ctx context.Context, argument string) (*asker, *called, err
 
 var errOne = errors.New("name one object, as KIND/NAME")
 
-// revisions asks for changes, up to a moment.
+// revisions asks for changes, up to a moment. The values of secrets are not in them.
 func (a *asker) revisions(ctx context.Context, o *called, at string, limit int) (*historyv1.RevisionList, error) {
 	query := url.Values{"revisions": {"true"}, "limit": {strconv.Itoa(limit)}}
 	if at != "" {
@@ -135,6 +135,12 @@ func (a *asker) revisions(ctx context.Context, o *called, at string, limit int) 
 	}
 	if list.Kind != "RevisionList" { // it does not know the parameter
 		return nil, errNoHistory
+	}
+	for _, r := range list.Items {
+		for n := range r.Changes {
+			c := &r.Changes[n]
+			c.Old, c.New = unlessSecret(o.kind(), c.Old), unlessSecret(o.kind(), c.New)
+		}
 	}
 	return &list, nil
 }
@@ -178,7 +184,7 @@ func printRevisions(w io.Writer, of *called, list *historyv1.RevisionList) {
 		}
 		tell(w, "%s  %s  %s%s\n", r.Time.Local().Format(time.DateTime), r.ResourceVersion, what, byWhom(r))
 		for _, c := range r.Changes {
-			tell(w, "    %s: %s → %s\n", c.Path, shownValue(of.kind(), c.Old), shownValue(of.kind(), c.New))
+			tell(w, "    %s: %s → %s\n", c.Path, shownValue(c.Old), shownValue(c.New))
 		}
 		if r.MoreChanges {
 			tell(w, "    and more\n")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,7 +28,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
+	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
 	"github.com/kanzen-io/kanzen/internal/encryption"
+	"github.com/kanzen-io/kanzen/internal/forks"
+	forksv1 "github.com/kanzen-io/kanzen/internal/forks/v1"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/snapshot"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
@@ -38,8 +42,8 @@ import (
 func kubeconfigOf(t *testing.T, url string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u","namespace":"default"}}],
-		"clusters":[{"name":"c","cluster":{"server":%q}}],"users":[{"name":"u","user":{"token":"x"}}]}`, url)
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u","namespace":"default"}},{"name":"other","context":{"cluster":"other","user":"u"}}],
+		"clusters":[{"name":"c","cluster":{"server":%q}},{"name":"other","cluster":{"server":%q}}],"users":[{"name":"u","user":{"token":"x"}}]}`, url, url+"/forks/a")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +71,8 @@ func askers(t *testing.T, files ...string) [][]string {
 		{"console", "--open=false"}, {"console", "--open=false", "-o", "json"}, {"diagnose"}, {"diagnose", "-o", "json"},
 		{"explain-access", "--as", "alice", "get", "widgets"}, {"explain-access", "--as", "alice", "get", "/metrics", "-o", "json"}, {"explain-access", "--as", "alice", "get", "nothing"},
 		{"apply", "-f", "kwok.yaml"}, {"plan", "-f", "kwok.yaml"}, {"plan", "-f", "kwok.yaml", "-o", "json"}, {"fork", "list"}, {"fork", "create", "a"},
-		{"history", "widgets/x"}, {"history", "widgets", "-o", "json"}, {"get", "widgets/x", "--at", "1h"}, {"get", "widgets/x", "--at", "1h", "-o", "json"}, {"diff", "widgets/x@1h"}, {"blame", "widgets/x"}, {"blame", "widgets/x", "-o", "json"}, {"undelete", "widgets/x"}, {"forget", "widgets/x"},
-		{"fork", "diff", "a"}, {"fork", "merge", "a"}, {"diff", "--fork", "a"}, {"fork", "diff", "a", "-o", "json"}, {"fork", "kubeconfig", "a"}, {"fork", "delete", "a"},
+		{"history", "widgets/x"}, {"history", "widgets", "-o", "json"}, {"get", "widgets/x", "--at", "1h"}, {"get", "widgets/x", "--at", "1h", "-o", "json"}, {"diff", "widgets/x@1h"}, {"diff", "--at", "2h"}, {"diff", "widgets", "--at", "2h", "--at", "1h", "-o", "json"}, {"diff", "--context", "c", "--with-context", "other"}, {"blame", "widgets/x"}, {"blame", "widgets/x", "-o", "json"}, {"undelete", "widgets/x"}, {"forget", "widgets/x"},
+		{"fork", "diff", "a"}, {"diff", "--fork", "a"}, {"diff", "--fork", "a", "--fork", "b"}, {"fork", "merge", "a"}, {"fork", "merge", "a", "-o", "json"}, {"fork", "merge", "refused"}, {"fork", "merge", "refused", "-o", "json"}, {"fork", "merge", "a", "--dry-run"}, {"fork", "diff", "a", "-o", "json"}, {"fork", "kubeconfig", "a"}, {"fork", "delete", "a"},
 		{"why", "widgets/x"}, {"why", "widgets/x", "-o", "json"}, {"why", "nothing/x"}, {"encryption", "status"}, {"encryption", "rewrite"},
 		{"top", "--once", "--window=100ms"}, {"top", "--window=100ms", "-o", "json"}, {"snapshot", "save", filepath.Join(dir, "saved")},
 	}
@@ -154,9 +158,32 @@ func teller(text string) http.HandlerFunc {
 		"customresourcedefinitions": filled[apiextensionsv1.CustomResourceDefinitionList](text), "apiservices": filled[apiregistrationv1.APIServiceList](text),
 		"namespaces": filled[corev1.NamespaceList](text), "resourcequotas": filled[corev1.ResourceQuotaList](text), "version": map[string]string{"gitVersion": text},
 	}
+	change := bundlev1.Other{Group: "example.com", Resource: "widgets", Name: text, Result: text}
+	unlisted := change
+	unlisted.Resource = text
+	merged := filled[forksv1.Merge](text)
+	raw, err := json.Marshal(map[string]any{"apiVersion": "example.com/v1", "kind": text, "metadata": map[string]any{"name": text}, "spec": map[string]any{text: text}})
+	if err != nil {
+		panic(err) // of a text nothing else can be made
+	}
+	for n := range merged.Status.Objects {
+		o := &merged.Status.Objects[n]
+		o.Object.Raw = raw
+		if n > 0 {
+			o.Result = bundlev1.Changed
+		}
+	}
+	conflict := metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Field: text, Message: text}
 	widget := map[string]any{"metadata": filled[metav1.ObjectMeta](text), "status": map[string]any{"conditions": []any{map[string]any{"type": text, "status": "True", "message": text}}}, "spec": map[string]any{text: text}}
 	return func(w http.ResponseWriter, r *http.Request) {
-		path := r.URL.Path
+		path, copied := r.URL.Path, r.URL.Query().Has("at")
+		if name, below, ok := strings.Cut(strings.TrimPrefix(path, "/forks/"), "/"); ok && strings.HasPrefix(path, "/forks/") {
+			path, copied = "/"+below, name == "a"
+		}
+		widget := maps.Clone(widget)
+		if copied { // differs
+			widget["spec"] = map[string]any{text: []any{text}, text + text: text}
+		}
 		last := path[strings.LastIndexByte(path, '/')+1:]
 		encode := func(v any) { _ = json.NewEncoder(w).Encode(v) }
 		w.Header().Set("Warning", `299 - "warned"`)
@@ -183,13 +210,23 @@ func teller(text string) http.HandlerFunc {
 		case last == "gadgets":
 			w.WriteHeader(http.StatusForbidden)
 			encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status"}, Code: 403, Message: text, Reason: metav1.StatusReason(text)})
+		case strings.HasPrefix(path, "/forks/"):
+			encode(forks.Info{Name: text, Creator: text, Changes: []bundlev1.Other{change, unlisted}})
+		case last == "merges":
+			var asked forksv1.Merge
+			if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Spec.Fork != "refused" {
+				encode(merged)
+				return
+			}
+			w.WriteHeader(http.StatusConflict)
+			encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status"}, Status: "Failure", Code: 409, Message: text, Reason: metav1.StatusReasonConflict, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{conflict, conflict}}})
 		case answers[last] != nil:
 			encode(answers[last])
 		case r.Method == http.MethodPost && strings.HasSuffix(path, "/widgets"):
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status"}, Code: 422, Message: text, Reason: metav1.StatusReasonInvalid})
 		case last == "widgets":
-			encode(map[string]any{"items": []any{widget}})
+			encode(map[string]any{"apiVersion": "example.com/v1", "kind": "WidgetList", "items": []any{widget}})
 		default:
 			encode(widget)
 		}

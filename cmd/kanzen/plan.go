@@ -155,18 +155,25 @@ func (a *asker) object(ctx context.Context, all []served, like *unstructured.Uns
 	for _, r := range all {
 		if r.group == kind.Group && r.ResponseKind != nil && r.ResponseKind.Kind == kind.Kind {
 			r.version = kind.Version
-			var out unstructured.Unstructured
-			err := a.ask(ctx, http.MethodGet, r.path(like.GetNamespace(), like.GetName()), "", nil, &out.Object)
-			return &out, err
+			return a.read(ctx, r.path(like.GetNamespace(), like.GetName()))
 		}
 	}
 	return nil, errors.New("the server does not list its kind")
 }
 
+// read returns the object at a path.
+func (a *asker) read(ctx context.Context, path string) (*unstructured.Unstructured, error) {
+	var text json.RawMessage
+	if err := a.get(ctx, path, &text); err != nil {
+		return nil, err
+	}
+	return objectOf(text)
+}
+
 // bookkeeping are fields that change with every write.
 var bookkeeping = []string{"managedFields", "resourceVersion", "generation"}
 
-// changedFields compares two objects, field by field. The values of secrets are left out: plans are shown to many.
+// changedFields compares two objects, field by field.
 func changedFields(before, after *unstructured.Unstructured) (out []plannedField) {
 	for _, o := range []*unstructured.Unstructured{before, after} {
 		meta, _ := o.Object["metadata"].(map[string]any)
@@ -175,16 +182,22 @@ func changedFields(before, after *unstructured.Unstructured) (out []plannedField
 		}
 	}
 	jsonobject.Differences(before.Object, after.Object, func(path string, a, b any) bool {
-		out = append(out, plannedField{path, unlessSecret(after.GetKind(), a), unlessSecret(after.GetKind(), b)})
+		out = append(out, plannedField{path, unlessSecret(before.GetKind(), a), unlessSecret(after.GetKind(), b)})
 		return true
 	})
 	return out
 }
 
-// unlessSecret is a value of an object, or what stands for it if the object is a secret.
+// hiddenValue stands for a value that is not shown.
+type hiddenValue string
+
+const hidden hiddenValue = "(hidden)"
+
+// unlessSecret is a value of an object, or hidden if the object is a secret. What commands tell about the fields of objects is shown to
+// many, as text or JSON; get is for those who want to see a secret.
 func unlessSecret(kind string, v any) any {
 	if v != nil && kind == "Secret" {
-		return "(hidden)"
+		return hidden
 	}
 	return v
 }
@@ -233,7 +246,7 @@ func (p *plan) print(w io.Writer) {
 func (o *plannedObject) print(w io.Writer) {
 	tell(w, "%s %s\n", cmp.Or(signs[o.Result], "?"), named(o.Kind, o.Namespace, o.Name))
 	for _, f := range o.Fields {
-		tell(w, "    %s: %s → %s\n", f.Path, shownValue(o.Kind, f.Before), shownValue(o.Kind, f.After))
+		tell(w, "    %s: %s → %s\n", f.Path, shownValue(f.Before), shownValue(f.After))
 	}
 	for _, warning := range o.Warnings {
 		tell(w, "    warning: %s\n", warning)
@@ -243,13 +256,13 @@ func (o *plannedObject) print(w io.Writer) {
 // maxValue bounds a value that is shown, in bytes.
 const maxValue = 80
 
-// shownValue is a value in one line. Those of secrets are not shown.
-func shownValue(kind string, v any) string {
-	if v == nil {
+// shownValue is a value in one line.
+func shownValue(v any) string {
+	switch v {
+	case nil:
 		return "(none)"
-	}
-	if kind == "Secret" {
-		return "(hidden)"
+	case hidden:
+		return string(hidden)
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -261,10 +274,10 @@ func shownValue(kind string, v any) string {
 	return string(text)
 }
 
-// objectOf reads an object.
+// objectOf reads an object, with its numbers as they are: those of json.Unmarshal have 53 bits.
 func objectOf(raw []byte) (*unstructured.Unstructured, error) {
-	o := &unstructured.Unstructured{}
-	return o, json.Unmarshal(raw, &o.Object)
+	content, err := jsonobject.Unmarshal(raw)
+	return &unstructured.Unstructured{Object: content}, err
 }
 
 // calledObject is how an object is called.

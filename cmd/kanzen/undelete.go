@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -156,9 +155,13 @@ func (u *undeletion) held(ctx context.Context, namespace *called, at string) (al
 		if r.Scope != apidiscoveryv2.ScopeNamespace || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "create") || r.group == "" && r.Resource == "endpoints" {
 			continue // endpoints are made of services
 		}
-		path := r.path(namespace.name, "") + "?" + url.Values{"at": {at}}.Encode()
-		var list unstructured.UnstructuredList
-		err := u.get(ctx, path, &list)
+		err := u.list(ctx, r, namespace.name, at, func(o *listedObject) error {
+			was, err := o.object()
+			if err == nil {
+				all = append(all, &former{r, was})
+			}
+			return err
+		})
 		var refused *refusedError
 		if errors.As(err, &refused) && (refused.code == http.StatusGone || refused.code == http.StatusBadRequest) {
 			u.Done = append(u.Done, undeleted{APIVersion: apiVersionOf(r), Kind: r.Resource, Namespace: namespace.name, Name: "*", Result: undeleteLeft, Note: refused.Error()})
@@ -166,9 +169,6 @@ func (u *undeletion) held(ctx context.Context, namespace *called, at string) (al
 		}
 		if err != nil {
 			return nil, err
-		}
-		for n := range list.Items {
-			all = append(all, &former{r, &list.Items[n]})
 		}
 	}
 	return all, nil

@@ -44,7 +44,11 @@ type bundled struct {
 
 // Find is part of bundle.Fork.
 func (f bundled) Find(kind schema.GroupVersionKind) (gvr schema.GroupVersionResource, namespaced, ok bool) {
-	for _, r := range f.serving.Load().base.objects.Now().Kind(kind) {
+	s := f.serving.Load()
+	if s == nil {
+		return gvr, false, false
+	}
+	for _, r := range s.base.objects.Now().Kind(kind) {
 		return r.WithVersion(kind.Version), r.Namespaced, true
 	}
 	return gvr, false, false

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/kanzen-io/kanzen/internal/bundle"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/forks"
@@ -19,9 +21,11 @@ func (b *base) merges(s func() *server, copies func() *forks.Forks, may func(con
 	}
 	return merge.Resources(merge.Deps{
 		Use: func(ctx context.Context, name string) (merge.Fork, func(), error) {
-			// Who may not read the fork by its path does not read it by a merge.
-			if err := may(ctx, &request.Info{Path: forks.Path + "/" + name + "/api", Verb: "get"}); err != nil {
-				return nil, nil, err
+			// A merge tells what was changed in the fork, as the fork's own path does, and reads of it what can be read below that.
+			for _, below := range []string{"", "/*"} {
+				if err := may(ctx, &request.Info{Path: forks.Path + "/" + name + below, Verb: "get"}); err != nil {
+					return nil, nil, err
+				}
 			}
 			p, done, err := copies().Use(ctx, name)
 			if err != nil {
@@ -36,8 +40,13 @@ func (b *base) merges(s func() *server, copies func() *forks.Forks, may func(con
 // mergeable is a fork that is merged.
 type mergeable struct{ bundled }
 
-// Head is part of merge.Fork.
-func (f mergeable) Head(ctx context.Context) (int64, error) { return f.Log.Head(ctx) }
+// Head is part of merge.Fork. A fork that was deleted meanwhile knows its kinds no more, and would seem to have changed nothing.
+func (f mergeable) Head(ctx context.Context) (int64, error) {
+	if f.serving.Load() == nil {
+		return 0, apierrors.NewServiceUnavailable("the fork was deleted while it was merged")
+	}
+	return f.Log.Head(ctx)
+}
 
 // Cut is part of merge.Fork.
 func (f mergeable) Cut() *store.Cut { return f.Log.Cut() }

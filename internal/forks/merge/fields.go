@@ -30,13 +30,15 @@ type merger struct {
 	conflicts []conflict
 }
 
-// object merges an object. Where there is a conflict the result has our value.
+// object merges an object. Where there is a conflict the result has our value. The conflicts are in the order of their fields.
 func (m *merger) object(t *typed.ParseableType, base, ours, theirs any) any {
 	var ref schema.TypeRef
 	if t != nil {
 		m.schema, ref = t.Schema, t.TypeRef
 	}
-	return m.value(nil, ref, base, ours, theirs)
+	merged := m.value(nil, ref, base, ours, theirs)
+	slices.SortFunc(m.conflicts, func(a, b conflict) int { return a.path.Compare(b.path) })
+	return merged
 }
 
 func (m *merger) value(at fieldpath.Path, ref schema.TypeRef, base, ours, theirs any) any {
@@ -259,22 +261,35 @@ func order(base, ours, theirs []string) []string {
 	if slices.Equal(common(base, theirs), common(theirs, base)) {
 		first, second = ours, theirs
 	}
-	out := slices.Clone(first)
-	at := 0
+	in := setOfKeys(first)
+	after := map[string][]string{} // what only second has, by the item of first before it; "": it comes before all
+	before := ""
 	for _, key := range second {
-		if n := slices.Index(out, key); n >= 0 {
-			at = n + 1
+		if in[key] {
+			before = key
 			continue
 		}
-		out = slices.Insert(out, at, key)
-		at++
+		after[before] = append(after[before], key)
+	}
+	out := after[""]
+	for _, key := range first {
+		out = append(append(out, key), after[key]...)
 	}
 	return out
 }
 
 // common returns those of a that are in b.
 func common(a, b []string) []string {
-	return slices.DeleteFunc(slices.Clone(a), func(key string) bool { return !slices.Contains(b, key) })
+	in := setOfKeys(b)
+	return slices.DeleteFunc(slices.Clone(a), func(key string) bool { return !in[key] })
+}
+
+func setOfKeys(keys []string) map[string]bool {
+	out := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		out[key] = true
+	}
+	return out
 }
 
 // same compares values of JSON.

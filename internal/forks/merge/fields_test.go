@@ -33,6 +33,7 @@ func TestFields(t *testing.T) {
 		"a map is removed by what is in it":                        {pod, `{"nodeSelector":{"a":"1"}}`, `{}`, `{"nodeSelector":{"a":"1"}}`, `{}`, "", ""},
 		"a key with a default": {service, `{"ports":[{"port":80}]}`, `{"ports":[{"port":80,"protocol":"TCP","name":"a"}]}`,
 			`{"ports":[{"port":80,"targetPort":8080}]}`, `{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":8080}]}`, "", ""},
+		"of an item that stays, its key stays":   {service, `{}`, `{"ports":[{"port":80,"protocol":"TCP"}]}`, `{}`, `{"ports":[{"port":80,"protocol":"TCP"}]}`, "", "protocol"},
 		"what nobody owns is left to the server": {service, `{}`, `{"clusterIP":"1","ports":[{"port":80,"nodePort":3}],"type":"NodePort"}`, `{}`, `{"ports":[{"port":80}],"type":"NodePort"}`, "", ".spec.clusterIP nodePort"},
 		"what nobody owns is no conflict":        {service, `{"clusterIP":"1"}`, `{"clusterIP":"2"}`, `{"clusterIP":"3"}`, `{"clusterIP":"3"}`, "", ".spec.clusterIP"},
 		"both have changed it alike":             {service, `{"type":"a"}`, `{"type":"b"}`, `{"type":"b"}`, `{"type":"b"}`, "", ""},

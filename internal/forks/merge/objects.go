@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -32,6 +33,8 @@ type merging struct {
 	fork               Fork
 	server             bundle.Fork
 
+	changes   []bundle.Change
+	asked     map[objectID]bool // those of changes that requests have written
 	objects   []*object
 	writes    []bundle.Write
 	conflicts []v1.Conflict
@@ -50,18 +53,20 @@ var unmerged = map[schema.GroupResource]bool{
 // all works out all writes, in the order in which the objects were first written in the fork: there, each was accepted after the ones
 // before it.
 func (m *merging) all(ctx context.Context) error {
-	changes := m.fork.Written()
-	asked := slices.DeleteFunc(slices.Clone(changes), func(c bundle.Change) bool { return c.Asked == 0 || unmerged[resourceOf(&c)] })
+	m.changes, m.asked = m.fork.Written(), map[objectID]bool{}
+	asked := slices.DeleteFunc(slices.Clone(m.changes), func(c bundle.Change) bool { return c.Asked == 0 || unmerged[resourceOf(&c)] })
 	slices.SortFunc(asked, func(a, b bundle.Change) int { return cmp.Compare(a.Asked, b.Asked) })
 	for n := range asked {
+		m.asked[idOf(&asked[n])] = true
 		o, err := m.read(ctx, asked[n])
-		if err != nil {
-			if err := m.refuse(&asked[n], err); err != nil {
-				return err
-			}
-			continue
+		switch {
+		case apierrors.IsForbidden(err):
+			m.refused = append(m.refused, metav1.StatusCause{Type: metav1.CauseTypeForbidden, Field: ofFork, Message: called(&asked[n]) + ": " + err.Error()})
+		case err != nil:
+			return err
+		default:
+			m.objects = append(m.objects, o)
 		}
-		m.objects = append(m.objects, o)
 	}
 	m.rename()
 	for _, o := range m.objects {
@@ -71,12 +76,23 @@ func (m *merging) all(ctx context.Context) error {
 			m.left = append(m.left, v1.Left{APIVersion: o.apiVersion(), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Controller: owner})
 			continue
 		}
-		if err := m.one(ctx, o, changes); err != nil {
+		if err := m.one(ctx, o); err != nil {
 			return err
+		}
+		if len(m.conflicts) > maxConflicts {
+			return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the fork and the server have both changed more than %d fields, to different values", maxConflicts))
 		}
 	}
 	return nil
 }
+
+// objectID names an object.
+type objectID struct {
+	schema.GroupResource
+	namespace, name string
+}
+
+func idOf(c *bundle.Change) objectID { return objectID{resourceOf(c), c.Namespace, c.Name} }
 
 func resourceOf(c *bundle.Change) schema.GroupResource {
 	return schema.GroupResource{Group: c.Group, Resource: c.Resource}
@@ -99,16 +115,6 @@ func (m *merging) read(ctx context.Context, c bundle.Change) (*object, error) {
 		}
 	}
 	return o, nil
-}
-
-// refuse takes note that an object could not be read. The error is one that ends the merge.
-func (m *merging) refuse(c *bundle.Change, err error) error {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // made by side.get
-	if !ok {
-		return err
-	}
-	m.refused = append(m.refused, metav1.StatusCause{Type: metav1.CauseType(status.Status().Reason), Field: ofFork, Message: called(c) + ": " + status.Status().Message})
-	return nil
 }
 
 // called is how refusals call an object.
@@ -193,13 +199,13 @@ func (m *merging) controller(ctx context.Context, o *object) (string, error) {
 	return ref.Kind + "/" + ref.Name, nil
 }
 
-// one works out the write of an object. changes are all of the fork.
-func (m *merging) one(ctx context.Context, o *object, changes []bundle.Change) error {
+// one works out the write of an object.
+func (m *merging) one(ctx context.Context, o *object) error {
 	switch {
 	case o.ours == nil && o.theirs == nil:
 		return nil // deleted by both
 	case o.ours == nil:
-		return m.remove(ctx, o, changes)
+		return m.remove(ctx, o)
 	case o.theirs == nil && o.base != nil:
 		if !differ(o.base, o.ours) {
 			return nil // deleted by the server
@@ -247,10 +253,10 @@ func (m *merging) write(o *object) error {
 	owned := ours.in(o.apiVersion())
 	fields := merger{owned: func(at fieldpath.Path) bool { return names(at) || owned(at) }}
 	merged, _ := fields.object(m.server.Fields(o.ours.GroupVersionKind()), content(o.base), content(o.ours), content(o.theirs)).(map[string]any)
-	var overwritten []fieldpath.Path
+	overwritten := fieldpath.NewSet()
 	for _, c := range fields.conflicts {
 		m.conflict(o, c, ours.of(c.path), theirs.of(c.path))
-		overwritten = append(overwritten, c.path)
+		overwritten.Insert(c.path)
 	}
 	owners := mergeOwners(base, ours, theirs, overwritten)
 	if o.theirs != nil && same(content(o.theirs), any(merged)) && owners.alike(theirs) {
@@ -304,130 +310,4 @@ func lastUpdater(o *unstructured.Unstructured) (name string) {
 		}
 	}
 	return name
-}
-
-// conflict takes note of a conflict.
-func (m *merging) conflict(o *object, c conflict, ours, theirs []string) {
-	m.conflicts = append(m.conflicts, v1.Conflict{
-		APIVersion: o.apiVersion(), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Field: strings.TrimPrefix(c.path.String(), "."),
-		Fork: shown(o, &c, c.ours), Server: shown(o, &c, c.theirs), ForkManagers: ours, ServerManagers: theirs,
-	})
-}
-
-// remove works out the deletion of an object.
-func (m *merging) remove(ctx context.Context, o *object, changes []bundle.Change) error {
-	if o.base == nil {
-		return nil // it was made and deleted in the fork
-	}
-	if o.base.GetUID() != o.theirs.GetUID() || differ(o.base, o.theirs) {
-		m.conflict(o, conflict{ours: absent}, nil, changers(o.base, o.theirs))
-	}
-	if err := m.taken(ctx, o, changes); err != nil {
-		return err
-	}
-	w := bundle.Write{Field: ofFork}
-	w.Verb = bundlev1.Delete
-	policy := metav1.DeletePropagationBackground
-	kept, err := m.kept(ctx, changes)
-	if err != nil {
-		return err
-	}
-	if kept[o.base.GetUID()] {
-		policy = metav1.DeletePropagationOrphan
-	}
-	w.PropagationPolicy = &policy
-	only := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: o.apiVersion(), Kind: o.Kind}, ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.theirs.GetUID()}}
-	if w.Object.Raw, err = json.Marshal(&only); err == nil {
-		m.writes = append(m.writes, w)
-	}
-	return err
-}
-
-// taken looks for what a deletion would take away with the object, a namespace or a definition, although the server has created or
-// changed it since the fork was made.
-func (m *merging) taken(ctx context.Context, o *object, changes []bundle.Change) error {
-	of, namespace := schema.GroupResource{}, ""
-	switch resourceOf(&o.Change) {
-	case schema.GroupResource{Resource: "namespaces"}:
-		namespace = o.Name
-	case schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}:
-		of.Resource, of.Group, _ = strings.Cut(o.Name, ".")
-	default:
-		return nil
-	}
-	for _, c := range m.server.Apart(m.fork.Cut(), of, namespace) {
-		if unmerged[resourceOf(&c)] || slices.ContainsFunc(changes, func(w bundle.Change) bool { return w.Asked > 0 && sameObject(&w, &c) }) {
-			continue // of those that requests have written there, each is looked at by itself
-		}
-		now, err := m.theirs.get(ctx, &c)
-		var before *unstructured.Unstructured
-		if err == nil {
-			before, err = m.base.get(ctx, &c)
-		}
-		switch {
-		case apierrors.IsForbidden(err): // its name is not told either
-			c.Name, c.Namespace = "", ""
-			m.conflict(&object{Change: c}, conflict{ours: absent}, nil, nil)
-		case err != nil:
-			return err
-		case now != nil && differ(before, now):
-			m.conflict(&object{Change: c}, conflict{ours: absent}, nil, changers(before, now))
-		}
-	}
-	return nil
-}
-
-// kept are the UIDs of owners that were deleted in the fork while objects that they owned were kept: its garbage collector has taken
-// the references off them.
-func (m *merging) kept(ctx context.Context, changes []bundle.Change) (map[types.UID]bool, error) {
-	if m.orphaned != nil {
-		return m.orphaned, nil
-	}
-	m.orphaned = map[types.UID]bool{}
-	for _, c := range changes {
-		if c.Result != bundlev1.Changed {
-			continue
-		}
-		was, err := m.base.get(ctx, &c)
-		if err != nil || was == nil || len(was.GetOwnerReferences()) == 0 {
-			continue // also what the user may not see
-		}
-		if is, err := m.ours.get(ctx, &c); err == nil && is != nil {
-			for _, r := range was.GetOwnerReferences() {
-				m.orphaned[r.UID] = m.orphaned[r.UID] || !refersTo(is, r.UID)
-			}
-		}
-	}
-	return m.orphaned, ctx.Err()
-}
-
-func refersTo(o *unstructured.Unstructured, owner types.UID) bool {
-	return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner })
-}
-
-// maxShown bounds a value that is shown, in bytes.
-const maxShown = 80
-
-// shown is a value, or what there is of an object that the other side has deleted. Values of secrets are not shown.
-func shown(o *object, c *conflict, v any) string {
-	switch {
-	case v == absent:
-		return ""
-	case len(c.path) == 0:
-		return "changed it"
-	case o.Group == "" && o.Kind == "Secret":
-		return "(hidden)"
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return "?"
-	}
-	if len(text) > maxShown {
-		return strings.ToValidUTF8(string(text[:maxShown]), "") + "…"
-	}
-	return string(text)
-}
-
-func sameObject(a, b *bundle.Change) bool {
-	return resourceOf(a) == resourceOf(b) && a.Namespace == b.Namespace && a.Name == b.Name
 }

@@ -105,17 +105,17 @@ func (o ownership) of(at fieldpath.Path) (names []string) {
 
 // mergeOwners merges managers: what one side has taken up or given up since base is so afterwards. Fields at which our value was
 // written over theirs belong to our managers alone. A manager of statuses is as on the server.
-func mergeOwners(base, ours, theirs ownership, overwritten []fieldpath.Path) ownership {
+func mergeOwners(base, ours, theirs ownership, overwritten *fieldpath.Set) ownership {
 	out := ownership{map[manager]*fieldpath.Set{}, map[manager]*metav1.Time{}}
 	for who, set := range theirs.sets {
-		out.sets[who], out.times[who] = without(set, overwritten), theirs.times[who]
+		out.sets[who], out.times[who] = set.RecursiveDifference(overwritten), theirs.times[who]
 	}
 	for who := range keysOfBoth(base.sets, ours.sets) {
 		if who.statusOnly() {
 			continue
 		}
 		b, o, merged := setOf(base, who), setOf(ours, who), setOf(out, who)
-		taken := o.Difference(b).Union(below(o, overwritten))
+		taken := o.Difference(b).Union(o.Difference(o.RecursiveDifference(overwritten)))
 		merged = merged.Difference(b.Difference(o)).Union(taken)
 		if !merged.Equals(setOf(theirs, who)) {
 			out.times[who] = cmp.Or(ours.times[who], theirs.times[who])
@@ -141,29 +141,6 @@ func setOf(o ownership, who manager) *fieldpath.Set {
 		return set
 	}
 	return fieldpath.NewSet()
-}
-
-// below returns what a set has at some fields and below them.
-func below(set *fieldpath.Set, at []fieldpath.Path) *fieldpath.Set {
-	out := fieldpath.NewSet()
-	for p := range set.All() {
-		if isBelow(p, at) {
-			out.Insert(p.Copy())
-		}
-	}
-	return out
-}
-
-// without returns what a set has elsewhere.
-func without(set *fieldpath.Set, at []fieldpath.Path) *fieldpath.Set {
-	if len(at) == 0 {
-		return set
-	}
-	return set.Difference(below(set, at))
-}
-
-func isBelow(p fieldpath.Path, at []fieldpath.Path) bool {
-	return slices.ContainsFunc(at, func(top fieldpath.Path) bool { return len(p) >= len(top) && p[:len(top)].Equals(top) })
 }
 
 // alike says whether two sets of managers are the same but for their times.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +49,9 @@ type Deps struct {
 	Use func(ctx context.Context, name string) (f Fork, done func(), err error)
 	// Carry carries out writes as one.
 	Carry func(ctx context.Context, o *metav1.CreateOptions, prepare func(context.Context, bundle.Fork) ([]bundle.Write, error)) (*bundlev1.BundleStatus, error)
+
+	// merging has an element for each merge that is being worked out.
+	merging chan struct{}
 }
 
 // ofFork is the field of a merge that refusals name.
@@ -61,10 +63,19 @@ const most = 500
 // reads is how often what was changed in a fork is read anew because the fork was written meanwhile.
 const reads = 5
 
+// maxRead is how many bytes of objects a merge reads, on its three sides together. They are all in memory, where they take some times as
+// much.
+const maxRead = 32 << 20
+
+// maxMerging is how many merges are worked out at a time: each may read that much, for a request that is as cheap for its user as any.
+const maxMerging = 2
+
 // Resources returns the resource by which forks are merged.
 func Resources(d Deps) []*engine.Resource {
+	d.merging = make(chan struct{}, maxMerging)
 	return []*engine.Resource{{
 		Plural: "merges", Singular: "merge", Kind: "Merge", Hub: v1.GroupVersion(), Verbs: []string{"create"},
+		Secret:   true, // there may be secrets among the objects, which refusals quote
 		Versions: []*engine.Version{engine.VersionOf[v1.Merge, v1.MergeList](v1.GroupVersion(), nil)},
 		Create: func(ctx context.Context, obj engine.Object, o *metav1.CreateOptions) (engine.Object, error) {
 			m := obj.(*v1.Merge)
@@ -77,6 +88,12 @@ func Resources(d Deps) []*engine.Resource {
 func (d Deps) create(ctx context.Context, merge *v1.Merge, o *metav1.CreateOptions) (err error) {
 	if merge.Spec.Fork == "" {
 		return apierrors.NewBadRequest("spec.fork: name the fork that is merged")
+	}
+	select {
+	case d.merging <- struct{}{}:
+		defer func() { <-d.merging }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	fork, done, err := d.Use(ctx, merge.Spec.Fork)
 	if err != nil {
@@ -93,7 +110,8 @@ func (d Deps) create(ctx context.Context, merge *v1.Merge, o *metav1.CreateOptio
 	status, err := d.Carry(ctx, o, func(ctx context.Context, server bundle.Fork) ([]bundle.Write, error) {
 		var err error
 		m, err = settled(ctx, fork, func() *merging {
-			return &merging{base: newSide(began, u), ours: newSide(fork, u), theirs: newSide(server, u), fork: fork, server: server}
+			left := maxRead
+			return &merging{base: newSide(began, u, &left), ours: newSide(fork, u, &left), theirs: newSide(server, u, &left), fork: fork, server: server}
 		})
 		if err != nil {
 			return nil, err
@@ -125,58 +143,6 @@ func settled(ctx context.Context, fork Fork, begin func() *merging) (*merging, e
 		fmt.Errorf("the fork was written while it was read, %d times in turn; please try again", reads))
 }
 
-// refusal is why nothing is written; nil: there is no reason.
-func (m *merging) refusal(force bool) error {
-	status := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Details: &metav1.StatusDetails{Causes: m.refused}}
-	switch {
-	case len(m.refused) > 0:
-		status.Code, status.Reason = http.StatusForbidden, metav1.StatusReason(m.refused[0].Type)
-		status.Message = "nothing was written: " + andMore(m.refused[0].Message, len(m.refused))
-	case len(m.conflicts) > 0 && !force:
-		for n := range m.conflicts {
-			status.Details.Causes = append(status.Details.Causes, causeOf(&m.conflicts[n]))
-		}
-		status.Message = "nothing was written: the fork and the server have both changed " + andMore(status.Details.Causes[0].Message, len(m.conflicts))
-	case len(m.writes) > most:
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("%d objects were changed in the fork, and at most %d are written at once", len(m.writes), most))
-	default:
-		return nil
-	}
-	return &apierrors.StatusError{ErrStatus: status}
-}
-
-func andMore(first string, all int) string {
-	if all == 1 {
-		return first
-	}
-	return fmt.Sprintf("%s (and %d more)", first, all-1)
-}
-
-// causeOf is a conflict as one of the causes of a refusal.
-func causeOf(c *v1.Conflict) metav1.StatusCause {
-	what := called(&bundle.Change{Kind: c.Kind, Version: c.APIVersion, Other: bundlev1.Other{Namespace: c.Namespace, Name: c.Name}})
-	if c.Name == "" {
-		what = "a " + c.Kind + " that you may not see"
-	}
-	side := func(value string, managers []string) string {
-		if value == "" {
-			value = "none"
-			if c.Field == "" {
-				value = "deleted it"
-			}
-		}
-		if len(managers) > 0 {
-			value += " (" + strings.Join(managers, ", ") + ")"
-		}
-		return value
-	}
-	kind := metav1.CauseType(metav1.CauseTypeFieldManagerConflict)
-	if c.Field == "" {
-		return metav1.StatusCause{Type: kind, Message: fmt.Sprintf("%s: the fork has %s, the server has %s", what, side(c.Fork, c.ForkManagers), side(c.Server, c.ServerManagers))}
-	}
-	return metav1.StatusCause{Type: kind, Field: c.Field, Message: fmt.Sprintf("%s: %s: the fork has %s, the server has %s", what, c.Field, side(c.Fork, c.ForkManagers), side(c.Server, c.ServerManagers))}
-}
-
 // tell has the answer say what a bundle has done.
 func (m *merging) tell(to *v1.MergeStatus, done *bundlev1.BundleStatus) error {
 	to.ResourceVersion, to.Others, to.Overwritten, to.Left = done.ResourceVersion, done.Others, m.conflicts, m.left
@@ -195,9 +161,14 @@ func (m *merging) tell(to *v1.MergeStatus, done *bundlev1.BundleStatus) error {
 }
 
 // side is one of the three sides of a merge, as a user sees it.
-type side struct{ client *http.Client }
+type side struct {
+	client *http.Client
+	left   *int // how many bytes the three sides may still read
+}
 
-func newSide(p Plane, u user.Info) *side { return &side{&http.Client{Transport: p.Transport(u)}} }
+func newSide(p Plane, u user.Info, left *int) *side {
+	return &side{&http.Client{Transport: p.Transport(u)}, left}
+}
 
 // get returns what is merged of an object, and its metadata; nil: there is none, or it is being deleted. The error is a refusal, or ends the merge.
 func (s *side) get(ctx context.Context, of *bundle.Change) (*unstructured.Unstructured, error) {
@@ -213,9 +184,12 @@ func (s *side) get(ctx context.Context, of *bundle.Change) (*unstructured.Unstru
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
+	*s.left -= len(body)
 	switch {
 	case err != nil:
 		return nil, err
+	case *s.left < 0:
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("what was changed in the fork has more than %d MB, on all sides together, and cannot be merged at once", maxRead>>20))
 	case resp.StatusCode == http.StatusNotFound:
 		return nil, nil
 	case resp.StatusCode >= http.StatusMultipleChoices:
