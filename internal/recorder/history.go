@@ -67,8 +67,12 @@ func (r *Recorder) remember(rec *v1alpha1.Record, changes []v1alpha1.Change) {
 	itself := false // the object that the request names is among those that it changed
 	for n := range changes {
 		c := &changes[n]
-		itself = itself || c.Group == rec.Group && c.Resource == rec.Resource && c.Name == rec.Name && c.Namespace == rec.Namespace
+		named := c.Group == rec.Group && c.Resource == rec.Resource && c.Name == rec.Name && c.Namespace == rec.Namespace
+		itself = itself || named
 		e := entry
+		if !named { // who may get this object may not therefore get the one that the refusal speaks of
+			e.Message, e.RefusedFields = "", nil
+		}
 		e.Operation, e.UID, e.ResourceVersion, e.Fields, e.MoreFields = c.Operation, c.UID, c.ResourceVersion, c.Fields, c.MoreFields
 		r.history.add(v1alpha1.ObjectReference{Group: c.Group, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name}, e)
 	}

@@ -441,7 +441,7 @@ func TestToldPaths(t *testing.T) {
 		if said := fmt.Sprintf("%+v", shown); strings.Contains(said, "canary") || !strings.Contains(said, "spec.list") {
 			t.Errorf("%q: %s", name, said)
 		}
-		shown = told(rec, reader{may: func(string, v1alpha1.ObjectReference) bool { return true }})
+		shown = told(rec, reader{may: func(v1alpha1.ObjectReference) bool { return true }})
 		if said := fmt.Sprintf("%+v", shown); !strings.Contains(said, "canary") || !strings.Contains(said, "New:\"2\"") {
 			t.Errorf("%q: who may get it is told %s", name, said)
 		}

@@ -105,11 +105,8 @@ func (b *base) recorderResources(f flight, a *modes.Set, p recorder.Parts, found
 	}
 	may := authz.Require(a)
 	return f.Resources(recorder.Deps{
-		May: func(ctx context.Context, verb string, o v1alpha1.ObjectReference) error {
-			if verb == "create" {
-				o.Name = "" // which is in the body
-			}
-			return may(ctx, &request.Info{IsResource: true, Verb: verb, Group: o.Group, Version: "*", Resource: o.Resource, Namespace: o.Namespace, Name: o.Name})
+		MayGet: func(ctx context.Context, o v1alpha1.ObjectReference) error {
+			return may(ctx, &request.Info{IsResource: true, Verb: "get", Group: o.Group, Version: "*", Resource: o.Resource, Namespace: o.Namespace, Name: o.Name})
 		},
 		Explain: func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error) {
 			return parts.Explain(ctx, a, authz.ForReview(spec))
