@@ -233,7 +233,6 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 		rec.RequestBytes = req.ContentLength
 	}
 	r.people.saw(t.User)
-	r.people.saw(t.As)
 	if t.User != nil {
 		rec.User = shared(t.User.GetName(), maxUser)
 	}
