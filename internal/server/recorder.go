@@ -38,11 +38,15 @@ func (b *base) flightRecorder() (flight, error) {
 	}
 	c := recorder.Config{Memory: b.cfg.FlightRecorderMemory, Slow: b.cfg.FlightRecorderSlow, Sample: b.cfg.FlightRecorderSample, Clock: b.process.Clock, Log: b.log}
 	if dir := b.cfg.RecorderDir(); dir != "" {
-		disk, err := recorder.OpenDisk(recorder.DiskConfig{Dir: dir, Size: b.cfg.FlightRecorderDirSize, Age: b.cfg.FlightRecorderDirAge, Log: b.log})
-		if err != nil {
+		disk, err := recorder.OpenDisk(recorder.DiskConfig{Dir: dir, Size: b.cfg.FlightRecorderDirSize, Age: b.cfg.FlightRecorderDirAge, Clock: b.process.Clock, Log: b.log})
+		switch {
+		case err == nil:
+			c.Disk = disk
+		case b.cfg.FlightRecorderDir != "":
 			return flight{}, fmt.Errorf("--flight-recorder-dir: %w", err)
+		default: // nobody has asked for it
+			b.log.Warn("the flight recorder keeps requests in memory only", "dir", dir, "error", err)
 		}
-		c.Disk = disk
 	}
 	r := recorder.New(c)
 	b.metrics.Register(r)
