@@ -544,8 +544,17 @@ func TestServers(t *testing.T) {
 	}
 	others = append(others, Server{Name: "d", Host: "delta", Settings: map[string]string{"version": "1", "feature-gates": "2"}, Seen: now.Add(time.Minute)})
 	all := d.found(every)
-	if len(all) != 2 || all[0].Cause != "they differ in --feature-gates" || all[0].Severity != "Warning" || all[1].Cause != "delta is 1, alpha is 2" || all[1].Severity != "Info" {
-		t.Errorf("%+v", all)
+	if len(all) != 2 || all[0].Severity != "Info" || all[1].Severity != "Info" || one(all, "ServersDiffer") == nil {
+		t.Errorf("an upgrade: %+v", all)
+	}
+	if causes := []string{all[0].Cause, all[1].Cause}; !slices.Contains(causes, "they differ in --feature-gates") || !slices.Contains(causes, "delta is 1, alpha is 2") {
+		t.Errorf("an upgrade: %q", causes)
+	}
+	for name, settings := range map[string]map[string]string{"other flags": {"version": "2", "feature-gates": "2"}, "no version": {"feature-gates": "2"}} {
+		others[2].Settings = settings
+		if all := d.found(every); len(all) != 1 || all[0].Cause != "they differ in --feature-gates" || all[0].Severity != "Warning" {
+			t.Errorf("%s: %+v", name, all)
+		}
 	}
 }
 
