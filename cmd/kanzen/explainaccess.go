@@ -57,7 +57,7 @@ whom it has seen; name others with --as-group.
 		}
 		printExplanation(cmd.OutOrStdout(), e)
 		if !e.Status.Allowed && !e.Status.Denied {
-			tell(cmd.OutOrStdout(), "\nThe least that would allow it: kanzen grant%s %s\n", q.subjectFlags(e.Spec.User), q.text(args))
+			tell(cmd.OutOrStdout(), "\nThe least that would allow it: kanzen grant%s %s\n", q.subjectFlags(), q.text(args))
 		}
 		return nil
 	}
@@ -71,7 +71,9 @@ type accessQuestion struct {
 	groups []string
 	all    bool // namespaces
 
-	isSelf      bool
+	isSelf bool
+	// asGroups are groups, and those that the user has besides; nil: the server knows them.
+	asGroups    []string
 	resource    *authorizationv1.ResourceAttributes
 	nonResource *authorizationv1.NonResourceAttributes
 }
@@ -79,7 +81,7 @@ type accessQuestion struct {
 func (q *accessQuestion) add(cmd *cobra.Command) {
 	q.asking.add(cmd.Flags(), true)
 	cmd.Flags().StringVar(&q.user, "as", "", "The user: a name, or system:serviceaccount:NAMESPACE:NAME. (default yourself)")
-	cmd.Flags().StringSliceVar(&q.groups, "as-group", nil, "A group of the user. (default the groups with which the server saw the user last; those of service accounts are known)")
+	cmd.Flags().StringArrayVar(&q.groups, "as-group", nil, "A group of the user; may be given several times. (default the groups with which the server saw the user last; those of service accounts are known)")
 	cmd.Flags().BoolVarP(&q.all, "all-namespaces", "A", false, "Ask about all namespaces.")
 }
 
@@ -96,9 +98,9 @@ func (q *accessQuestion) about(ctx context.Context, s *asker, args []string) err
 		if err := s.ask(ctx, http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "", review, &review); err != nil {
 			return err
 		}
-		q.user, q.groups = review.Status.UserInfo.Username, review.Status.UserInfo.Groups
+		q.user, q.asGroups = review.Status.UserInfo.Username, review.Status.UserInfo.Groups
 	} else if len(q.groups) > 0 {
-		q.groups = recorder.StandardGroups(q.user, q.groups...)
+		q.asGroups = recorder.StandardGroups(q.user, q.groups...)
 	}
 	if strings.HasPrefix(what, "/") {
 		q.nonResource = &authorizationv1.NonResourceAttributes{Verb: verb, Path: what}
@@ -136,9 +138,11 @@ func (q *accessQuestion) about(ctx context.Context, s *asker, args []string) err
 
 // explain asks the server. Who asks about himself and may not read explanations is told what Kubernetes tells everybody.
 func (q *accessQuestion) explain(ctx context.Context, s *asker) (*v1alpha1.AccessExplanation, error) {
-	e := &v1alpha1.AccessExplanation{Spec: authorizationv1.SubjectAccessReviewSpec{User: q.user, Groups: q.groups, ResourceAttributes: q.resource, NonResourceAttributes: q.nonResource}}
+	e := &v1alpha1.AccessExplanation{Spec: authorizationv1.SubjectAccessReviewSpec{User: q.user, Groups: q.asGroups, ResourceAttributes: q.resource, NonResourceAttributes: q.nonResource}}
 	e.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("AccessExplanation"))
-	err := s.ask(ctx, http.MethodPost, "/apis/"+v1alpha1.GroupVersion().String()+"/accessexplanations", "", e, e)
+	var answer v1alpha1.AccessExplanation
+	err := s.ask(ctx, http.MethodPost, "/apis/"+v1alpha1.GroupVersion().String()+"/accessexplanations", "", e, &answer)
+	e.Status = answer.Status
 	var refused *refusedError
 	if err == nil || !errors.As(err, &refused) || refused.code != http.StatusNotFound && refused.code != http.StatusForbidden {
 		return e, err
@@ -159,21 +163,29 @@ func (q *accessQuestion) explain(ctx context.Context, s *asker) (*v1alpha1.Acces
 	return e, nil
 }
 
-// subjectFlags are the flags that name the user of a question.
-func (q *accessQuestion) subjectFlags(user string) string {
-	if user == "" {
-		return ""
+// subjectFlags are the flags that name the user of a question, or the groups if there is no user, for a shell.
+func (q *accessQuestion) subjectFlags() string {
+	if q.user != "" {
+		return " --as " + shellWord(q.user)
 	}
-	return " --as " + user
+	flags := ""
+	for _, g := range q.groups {
+		flags += " --as-group " + shellWord(g)
+	}
+	return flags
 }
 
 // text is what is asked, as it is typed.
 func (q *accessQuestion) text(args []string) string {
-	text := strings.Join(args, " ")
+	words := make([]string, len(args))
+	for n, arg := range args {
+		words[n] = shellWord(arg)
+	}
+	text := strings.Join(words, " ")
 	switch {
 	case q.resource == nil:
 	case q.resource.Namespace != "":
-		text += " -n " + q.resource.Namespace
+		text += " -n " + shellWord(q.resource.Namespace)
 	case q.all:
 		text += " -A"
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,8 +43,10 @@ and creates nothing. With --as-group and without --as, the group is granted it.
 		if err != nil {
 			return err
 		}
-		subjects := subjectsOf(q.user, q.groups)
 		if err := q.about(cmd.Context(), s, args); err != nil {
+			return err
+		}
+		if err := q.grantable(); err != nil {
 			return err
 		}
 		out := cmd.OutOrStdout()
@@ -53,20 +57,25 @@ and creates nothing. With --as-group and without --as, the group is granted it.
 			tell(out, "\nNothing needs to be granted.\n")
 			return nil
 		}
-		g := q.grant(subjects)
+		g := q.grant(subjectsOf(q.user, q.groups))
 		if err := g.print(out, q.output); err != nil || !yes {
 			if err == nil && q.output == "" {
 				tell(out, "# nothing was created; --yes creates both\n")
 			}
 			return err
 		}
-		if err := g.create(cmd.Context(), s); err != nil {
-			return err
-		}
-		tell(cmd.ErrOrStderr(), "created %s %s and %s %s\n", g.role.Kind, g.role.Name, g.binding.Kind, g.binding.Name)
-		return nil
+		return g.create(cmd.Context(), s, cmd.ErrOrStderr())
 	}
 	return cmd
+}
+
+// grantable returns why no role can say what is asked.
+func (q *accessQuestion) grantable() error {
+	r := q.resource
+	if r != nil && r.Name != "" && r.Subresource == "" && (r.Verb == "create" || r.Verb == "deletecollection") {
+		return fmt.Errorf("%s cannot be granted for one name: requests for it are authorized without one", r.Verb)
+	}
+	return nil
 }
 
 // subjectsOf returns whom a binding names: the user, or the groups if there is no user.
@@ -90,6 +99,8 @@ type role struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Rules             []rbacv1.PolicyRule `json:"rules"`
+	// AggregationRule is nil in roles that are made here: rules of others would be added.
+	AggregationRule *rbacv1.AggregationRule `json:"aggregationRule,omitempty"`
 }
 
 // binding has the fields of RoleBinding and ClusterRoleBinding.
@@ -108,7 +119,7 @@ type grant struct {
 
 // grant makes the least role that allows what is asked.
 func (q *accessQuestion) grant(subjects []rbacv1.Subject) *grant {
-	rule, parts, namespace := rbacv1.PolicyRule{}, []string{"grant", subjects[0].Name}, ""
+	rule, parts, namespace := rbacv1.PolicyRule{}, append([]string{"grant"}, namesOf(subjects)...), ""
 	if n := q.nonResource; n != nil {
 		rule.Verbs, rule.NonResourceURLs = []string{n.Verb}, []string{n.Path}
 		parts = append(parts, n.Verb, strings.Trim(n.Path, "/"))
@@ -128,9 +139,6 @@ func (q *accessQuestion) grant(subjects []rbacv1.Subject) *grant {
 			parts = append(parts, r.Name)
 		}
 	}
-	if subjects[0].Namespace != "" {
-		parts[1] = subjects[0].Namespace + ":" + parts[1]
-	}
 	kind, meta := "Cluster", metav1.ObjectMeta{Name: strings.NewReplacer("/", ":", "%", ":").Replace(strings.Join(parts, ":")), Namespace: namespace}
 	if namespace != "" {
 		kind = ""
@@ -138,13 +146,27 @@ func (q *accessQuestion) grant(subjects []rbacv1.Subject) *grant {
 	typed := func(of string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind + of}
 	}
-	return &grant{role{typed("Role"), meta, []rbacv1.PolicyRule{rule}},
+	return &grant{role{TypeMeta: typed("Role"), ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}},
 		binding{typed("RoleBinding"), meta, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind + "Role", Name: meta.Name}, subjects}}
+}
+
+// namesOf are the parts of a role's name that say whom it is for. A group is not a user of the same name.
+func namesOf(subjects []rbacv1.Subject) (names []string) {
+	for _, of := range subjects {
+		switch of.Kind {
+		case rbacv1.ServiceAccountKind:
+			names = append(names, of.Namespace)
+		case rbacv1.GroupKind:
+			names = append(names, "group")
+		}
+		names = append(names, of.Name)
+	}
+	return names
 }
 
 func (g *grant) print(w io.Writer, output string) error {
 	if output == "json" {
-		return printJSON(w, []any{g.role, g.binding})
+		return printJSON(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": []any{g.role, g.binding}})
 	}
 	for _, obj := range []any{g.role, g.binding} {
 		text, err := yaml.Marshal(obj)
@@ -159,42 +181,52 @@ func (g *grant) print(w io.Writer, output string) error {
 	return nil
 }
 
-// create creates the role and the binding. A role of the same name that says the same will do; one that was created here goes if the
-// binding is refused.
-func (g *grant) create(ctx context.Context, s *asker) error {
+// create creates the role and the binding, and says which. What is there by the same name must say the same; a role that was created
+// here goes if the binding is refused.
+func (g *grant) create(ctx context.Context, s *asker, out io.Writer) error {
 	base := "/apis/" + rbacv1.SchemeGroupVersion.String() + "/"
 	if g.role.Namespace != "" {
-		base += "namespaces/" + g.role.Namespace + "/"
+		base += "namespaces/" + url.PathEscape(g.role.Namespace) + "/"
 	}
-	made := func(path string, obj any) (bool, error) {
-		var ignored struct{}
-		err := s.ask(ctx, http.MethodPost, base+path, "", obj, &ignored)
-		var refused *refusedError
-		if errors.As(err, &refused) && refused.code == http.StatusConflict {
-			return false, nil
-		}
-		return err == nil, err
-	}
-	roles, bindings := strings.ToLower(g.role.Kind)+"s", strings.ToLower(g.binding.Kind)+"s"
-	isNew, err := made(roles, g.role)
+	roles := base + strings.ToLower(g.role.Kind) + "s"
+	isNew, err := createOnce(ctx, s, out, roles, &g.role.TypeMeta, g.role.Name, &g.role, func(there *role) bool {
+		return there.AggregationRule == nil && reflect.DeepEqual(there.Rules, g.role.Rules)
+	})
 	if err != nil {
 		return err
 	}
-	if !isNew {
-		var there role
-		if err := s.get(ctx, base+roles+"/"+g.role.Name, &there); err != nil {
-			return err
-		}
-		if !reflect.DeepEqual(there.Rules, g.role.Rules) {
-			return fmt.Errorf("there is a %s %s already that says something else", g.role.Kind, g.role.Name)
-		}
-	}
-	if _, err := made(bindings, g.binding); err != nil {
-		if isNew {
-			var ignored struct{}
-			err = errors.Join(err, s.ask(ctx, http.MethodDelete, base+roles+"/"+g.role.Name, "", nil, &ignored))
-		}
+	_, err = createOnce(ctx, s, out, base+strings.ToLower(g.binding.Kind)+"s", &g.binding.TypeMeta, g.binding.Name, &g.binding, func(there *binding) bool {
+		return there.RoleRef == g.binding.RoleRef && slices.Equal(there.Subjects, g.binding.Subjects)
+	})
+	if err == nil || !isNew {
 		return err
 	}
-	return nil
+	var ignored struct{}
+	if failed := s.ask(ctx, http.MethodDelete, roles+"/"+url.PathEscape(g.role.Name), "", nil, &ignored); failed != nil {
+		return errors.Join(err, failed)
+	}
+	tell(out, "removed %s %s again\n", g.role.Kind, g.role.Name)
+	return err
+}
+
+// createOnce creates an object below a path, unless there is one of its name that says the same; then it is not new.
+func createOnce[T any](ctx context.Context, s *asker, out io.Writer, path string, of *metav1.TypeMeta, name string, obj *T, same func(there *T) bool) (isNew bool, err error) {
+	var ignored struct{}
+	err = s.ask(ctx, http.MethodPost, path, "", obj, &ignored)
+	var refused *refusedError
+	if !errors.As(err, &refused) || refused.code != http.StatusConflict {
+		if err == nil {
+			tell(out, "created %s %s\n", of.Kind, name)
+		}
+		return err == nil, err
+	}
+	var there T
+	if err := s.get(ctx, path+"/"+url.PathEscape(name), &there); err != nil {
+		return false, err
+	}
+	if !same(&there) {
+		return false, fmt.Errorf("there is a %s %s already that says something else", of.Kind, name)
+	}
+	tell(out, "%s %s is there already\n", of.Kind, name)
+	return false, nil
 }

@@ -70,6 +70,7 @@ func askers(t *testing.T, files ...string) [][]string {
 	all := [][]string{
 		{"console", "--open=false"}, {"console", "--open=false", "-o", "json"}, {"diagnose"}, {"diagnose", "-o", "json"},
 		{"explain-access", "--as", "alice", "get", "widgets"}, {"explain-access", "--as", "alice", "get", "/metrics", "-o", "json"}, {"explain-access", "--as", "alice", "get", "nothing"},
+		{"grant", "--as", "alice", "get", "widgets"}, {"grant", "--as", "alice", "get", "widgets", "--yes"},
 		{"apply", "-f", "kwok.yaml"}, {"plan", "-f", "kwok.yaml"}, {"plan", "-f", "kwok.yaml", "-o", "json"}, {"fork", "list"}, {"fork", "create", "a"},
 		{"history", "widgets/x"}, {"history", "widgets", "-o", "json"}, {"get", "widgets/x", "--at", "1h"}, {"get", "widgets/x", "--at", "1h", "-o", "json"}, {"diff", "widgets/x@1h"}, {"diff", "--at", "2h"}, {"diff", "widgets", "--at", "2h", "--at", "1h", "-o", "json"}, {"diff", "--context", "c", "--with-context", "other"}, {"blame", "widgets/x"}, {"blame", "widgets/x", "-o", "json"}, {"undelete", "widgets/x"}, {"forget", "widgets/x"},
 		{"fork", "diff", "a"}, {"diff", "--fork", "a"}, {"diff", "--fork", "a", "--fork", "b"}, {"fork", "merge", "a"}, {"fork", "merge", "a", "-o", "json"}, {"fork", "merge", "refused"}, {"fork", "merge", "refused", "-o", "json"}, {"fork", "merge", "a", "--dry-run"}, {"fork", "diff", "a", "-o", "json"}, {"fork", "kubeconfig", "a"}, {"fork", "delete", "a"},
@@ -256,7 +257,8 @@ func TestHostileServer(t *testing.T) {
 			shown++
 		}
 	}
-	for _, args := range askers(t, plainFile) {
+	// grant shows the role of a path even if the server refuses to say whether that is needed.
+	for _, args := range append(askers(t, plainFile), []string{"grant", "--as-group", "dev", "get", "/metrics", "-o", "json"}) {
 		compare(args, with(args, one), with(args, other))
 	}
 	clean(t, "get -o yaml", with([]string{"get", "widgets/x", "-o", "yaml"}, other)) // its lines are not as many: some texts have several
@@ -325,7 +327,7 @@ func TestRefusals(t *testing.T) {
 				_, _ = io.WriteString(w, body)
 			}))
 			kubeconfig := kubeconfigOf(t, server.URL)
-			for _, args := range askers(t) {
+			for _, args := range append(askers(t), []string{"record"}) {
 				got, _ := said(t.Context(), append(args, "--kubeconfig", kubeconfig)...)
 				clean(t, fmt.Sprintf("%d %s: %v", code, kind, args), got)
 				if lines := strings.Count(got, "\n"); lines != 1 && (args[0] != "top" || lines != 2) { // top asks two things at once

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -76,10 +77,10 @@ func dataDirArg(dir string) string {
 	return " --data-dir " + shellWord(dir)
 }
 
-// shellWord quotes a path for a shell if it needs to be.
+// shellWord quotes a text for a shell if it needs to be. Paths of Windows are left as they are there.
 func shellWord(s string) string {
 	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r == '/' || r == '.' || r == '_' || r == '-' || r == ':' || r == '\\' || r == '~' || r == '+' || r == '=' || r == ',' || r == '@' ||
+		return !(r == '/' || r == '.' || r == '_' || r == '-' || r == ':' || runtime.GOOS == "windows" && (r == '\\' || r == '~') || r == '+' || r == '=' || r == ',' || r == '@' ||
 			'0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
 	}) {
 		return s

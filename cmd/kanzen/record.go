@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -28,8 +29,8 @@ func recordCommand() *cobra.Command {
 		Short: "Save what the server knows about the last minutes, to be looked at later",
 		Long: `Writes one file with what the flight recorder, the findings, Events and the
 statistics hold about the last minutes: to look at an incident later, elsewhere, or
-with others. It holds what lists show: no values of objects, no messages of
-refusals.
+with others. It holds what lists show to you: no values of objects and no messages
+of refusals, but names, users, addresses, and Events with their messages.
 
   kanzen record --since 10m > incident
   kanzen diagnose --from incident
@@ -101,10 +102,10 @@ func (r *recording) write(ctx context.Context) error {
 	if err := r.requests(ctx); err != nil {
 		return err
 	}
-	for plural, kind := range map[string]string{"findings": "Finding", "watches": "Watch", "webhookstats": "WebhookStat", "deprecateduses": "DeprecatedUse", "trafficstats": "TrafficStat",
-		"views": "View", "controllers": "Controller", "datastores": "Datastore", "prioritylevels": "PriorityLevel", "definitions": "Definition"} {
-		if err := r.list(ctx, recorderPath+plural, v1alpha1.GroupVersion().String(), kind, nil); err != nil {
-			r.missing = append(r.missing, plural+": "+err.Error())
+	for _, of := range [][2]string{{"findings", "Finding"}, {"watches", "Watch"}, {"webhookstats", "WebhookStat"}, {"deprecateduses", "DeprecatedUse"}, {"trafficstats", "TrafficStat"},
+		{"views", "View"}, {"controllers", "Controller"}, {"datastores", "Datastore"}, {"prioritylevels", "PriorityLevel"}, {"definitions", "Definition"}} {
+		if err := r.list(ctx, recorderPath+of[0], v1alpha1.GroupVersion().String(), of[1], nil); err != nil {
+			r.missing = append(r.missing, of[0]+": "+err.Error())
 		}
 	}
 	err = r.list(ctx, "/api/v1/events", "v1", "Event", func(raw json.RawMessage) bool {
@@ -123,10 +124,13 @@ type page struct {
 	Items    []json.RawMessage
 }
 
+// mostPages bounds the pages of requests that are read, so that a server that always has another one comes to an end.
+const mostPages = 2000
+
 // requests writes the requests since the beginning. Lists have the newest first.
 func (r *recording) requests(ctx context.Context) error {
 	next := ""
-	for {
+	for range mostPages {
 		var p page
 		if err := r.get(ctx, recorderPath+"requests?limit=500&continue="+url.QueryEscape(next), &p); err != nil {
 			return err
@@ -148,6 +152,8 @@ func (r *recording) requests(ctx context.Context) error {
 			return nil
 		}
 	}
+	r.missing = append(r.missing, "requests: there are too many; name a shorter time with --since")
+	return nil
 }
 
 // list writes the objects of a list that are wanted; nil: all are.
@@ -175,15 +181,20 @@ func (r *recording) list(ctx context.Context, path, apiVersion, kind string, wan
 // recorded is what a file holds.
 type recorded struct {
 	incident
-	requests []v1alpha1.Record // newest first
+	requests []json.RawMessage // newest first; a short text can say so much that it is decoded when it is needed
 	findings []v1alpha1.Finding
 }
 
 // Bounds of a file that somebody else may have made.
 const (
-	maxIncidentLine = 64 << 20
-	maxIncident     = 1 << 30
+	maxIncidentLine     = 4 << 20
+	maxIncident         = 256 << 20
+	maxIncidentRequests = 1_000_000
+	maxIncidentRequest  = 1 << 20 // bytes; decoded it is many times as large
+	maxIncidentFindings = 10_000
 )
+
+var errMuch = errors.New("it is larger than any file of kanzen record")
 
 // readIncident reads a file of 'kanzen record', compressed or not.
 func readIncident(path string) (*recorded, error) {
@@ -199,11 +210,16 @@ func readIncident(path string) (*recorded, error) {
 			return nil, fmt.Errorf("--from: %s: %w", path, err)
 		}
 	}
-	lines := bufio.NewScanner(io.LimitReader(from, maxIncident))
+	limited := &io.LimitedReader{R: from, N: maxIncident}
+	lines := bufio.NewScanner(limited)
 	lines.Buffer(nil, maxIncidentLine)
 	r := &recorded{}
 	for n := 0; lines.Scan(); n++ {
-		if err := r.line(lines.Bytes()); err != nil || n == 0 && r.Kind != "Incident" {
+		err := r.line(lines.Bytes())
+		if limited.N <= 0 || errors.Is(err, errMuch) {
+			return nil, fmt.Errorf("--from: %s: %w", path, errMuch)
+		}
+		if err != nil || n == 0 && r.Kind != "Incident" {
 			return nil, fmt.Errorf("--from: %s: line %d is not what kanzen record writes", path, n+1)
 		}
 	}
@@ -225,12 +241,14 @@ func (r *recorded) line(text []byte) error {
 	case "Incident":
 		return json.Unmarshal(text, &r.incident)
 	case "Request":
-		var q v1alpha1.Request
-		if err := json.Unmarshal(text, &q); err != nil {
-			return err
+		if len(r.requests) == maxIncidentRequests || len(text) > maxIncidentRequest {
+			return errMuch
 		}
-		r.requests = append(r.requests, q.Record)
+		r.requests = append(r.requests, bytes.Clone(text))
 	case "Finding":
+		if len(r.findings) == maxIncidentFindings {
+			return errMuch
+		}
 		var f v1alpha1.Finding
 		if err := json.Unmarshal(text, &f); err != nil {
 			return err

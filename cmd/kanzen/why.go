@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -116,8 +117,12 @@ func (r *recorded) why(kind, namespace, name string) (*story, error) {
 		st.Kind = of.ResponseKind.Kind
 	}
 	known := recorder.New(recorder.Config{Memory: maxIncident, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler)})
-	for n := range slices.Backward(r.requests) {
-		known.Take(&r.requests[n])
+	for _, text := range slices.Backward(r.requests) {
+		var q v1alpha1.Request
+		if err := json.Unmarshal(text, &q); err != nil {
+			return nil, fmt.Errorf("--from: a request in the file is not what kanzen record writes: %w", err)
+		}
+		known.Take(&q.Record)
 	}
 	st.History = &v1alpha1.ObjectHistoryStatus{}
 	st.History.Entries, st.History.Forgotten = known.History(st.Object)

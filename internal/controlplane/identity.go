@@ -31,6 +31,10 @@ const (
 	settingsOf       = "kanzen.io/settings"
 	identityDuration = time.Hour
 	identityRenewal  = 10 * time.Minute
+	// identitySilence is how old a renewal may be of a server that is compared: one that has ended leaves its lease for an hour.
+	identitySilence = identityRenewal * 3 / 2
+	// maxSetting bounds a name and a value of settings, which anybody may have written who may write leases.
+	maxSetting = 64
 )
 
 var leases = schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
@@ -161,7 +165,7 @@ func (i *Identity) Servers(ctx context.Context) (itself Server, others []Server)
 	}
 	for _, o := range objs {
 		l, ok := o.(*coordinationv1.Lease)
-		if !ok || l.Labels[identityLabel] != "kube-apiserver" || l.Name == i.name || l.Annotations[settingsOf] == "" || l.Spec.RenewTime == nil {
+		if !ok || l.Labels[identityLabel] != "kube-apiserver" || l.Name == i.name || l.Annotations[settingsOf] == "" || l.Spec.RenewTime == nil || i.now().Sub(l.Spec.RenewTime.Time) > identitySilence {
 			continue
 		}
 		others = append(others, Server{l.Name, l.Labels[corev1.LabelHostname], read(l.Annotations[settingsOf]), l.Spec.RenewTime.Time})
@@ -181,7 +185,7 @@ func written(settings map[string]string) string {
 func read(text string) map[string]string {
 	settings := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
-		if name, value, ok := strings.Cut(part, "="); ok {
+		if name, value, ok := strings.Cut(part, "="); ok && len(name) <= maxSetting && len(value) <= maxSetting {
 			settings[name] = value
 		}
 	}

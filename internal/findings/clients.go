@@ -74,6 +74,9 @@ const longLived = 24 * time.Hour
 // endings tells of clients whose certificates or tokens end soon, and that do not renew them.
 func (l *look) endings() {
 	for _, c := range l.Recorder.EndingCredentials(l.time.Add(-usedAgain)) {
+		if !c.Until.After(l.time) {
+			continue // a client that uses it still is one that cannot authenticate
+		}
 		severity := v1alpha1.SeverityInfo
 		if c.Until.Sub(c.From) >= longLived {
 			severity = v1alpha1.SeverityWarning

@@ -498,6 +498,8 @@ func TestCredentials(t *testing.T) {
 		"script/1":  {Kind: request.CredentialToken, From: now.Add(-57 * time.Minute), Until: now.Add(3 * time.Minute)},
 		"pod/1":     {Kind: request.CredentialToken, From: now.Add(-48 * time.Minute), Until: now.Add(12 * time.Minute)}, // renews at four fifths
 		"kubelet/1": {Kind: request.CredentialCertificate, From: now.Add(-300 * 24 * time.Hour), Until: now.Add(65 * 24 * time.Hour)},
+		"node/1":    {Kind: request.CredentialCertificate, From: now.Add(-22*time.Hour + 20*time.Minute), Until: now.Add(2*time.Hour + 20*time.Minute)}, // renews at nine tenths, and waits for the signature
+		"brief/1":   {Kind: request.CredentialToken, From: now.Add(-590 * time.Second), Until: now.Add(10 * time.Second)},
 		"legacy/1":  {Kind: request.CredentialToken},
 	} {
 		d.sends("GET", "/api/v1/namespaces/n/configmaps/a", agent, "alice", 200, func(ctx context.Context) { request.SetCredential(ctx, &c) })
@@ -507,8 +509,24 @@ func TestCredentials(t *testing.T) {
 		all[1].Severity != "Info" || !strings.Contains(all[1].Impact, "script/1 from") || all[1].Summary != "the token of alice expires in 3m0s" {
 		t.Errorf("%+v", all)
 	}
-	if all := d.found(usedAgain + time.Second); len(all) != 0 {
+	if all := d.found(usedAgain - time.Minute); len(all) != 1 || !strings.Contains(all[0].Impact, "person/1 from") {
+		t.Errorf("the token is over: %+v", all)
+	}
+	if all := d.found(time.Minute + time.Second); len(all) != 0 {
 		t.Errorf("nobody uses them any more: %+v", all)
+	}
+}
+
+// TestCredentialOfWatch has a watch end shortly before the token does with which it began: its client has long had another one.
+func TestCredentialOfWatch(t *testing.T) {
+	d := newDesk()
+	c := request.Credential{Kind: request.CredentialToken, From: d.clock.Now().Add(-20 * time.Minute), Until: d.clock.Now().Add(40 * time.Minute)}
+	d.sends("GET", "/api/v1/pods?watch=true", "pod/1", "alice", 200, func(ctx context.Context) {
+		request.SetCredential(ctx, &c)
+		d.clock.Step(38 * time.Minute)
+	})
+	if f := one(d.found(0), "CredentialExpiring"); f != nil {
+		t.Errorf("%+v", f)
 	}
 }
 
@@ -526,8 +544,17 @@ func TestServers(t *testing.T) {
 	}
 	others = append(others, Server{Name: "d", Host: "delta", Settings: map[string]string{"version": "1", "feature-gates": "2"}, Seen: now.Add(time.Minute)})
 	all := d.found(every)
-	if len(all) != 2 || all[0].Cause != "they differ in --feature-gates" || all[0].Severity != "Warning" || all[1].Cause != "delta is 1, alpha is 2" || all[1].Severity != "Info" {
-		t.Errorf("%+v", all)
+	if len(all) != 2 || all[0].Severity != "Info" || all[1].Severity != "Info" || one(all, "ServersDiffer") == nil {
+		t.Errorf("an upgrade: %+v", all)
+	}
+	if causes := []string{all[0].Cause, all[1].Cause}; !slices.Contains(causes, "they differ in --feature-gates") || !slices.Contains(causes, "delta is 1, alpha is 2") {
+		t.Errorf("an upgrade: %q", causes)
+	}
+	for name, settings := range map[string]map[string]string{"other flags": {"version": "2", "feature-gates": "2"}, "no version": {"feature-gates": "2"}} {
+		others[2].Settings = settings
+		if all := d.found(every); len(all) != 1 || all[0].Cause != "they differ in --feature-gates" || all[0].Severity != "Warning" {
+			t.Errorf("%s: %+v", name, all)
+		}
 	}
 }
 

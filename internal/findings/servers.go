@@ -26,14 +26,20 @@ func (l *look) servers() {
 				flags = append(flags, "--"+name)
 			}
 		}
-		if ours, theirs := itself.Settings[VersionSetting], o.Settings[VersionSetting]; ours != theirs {
+		ours, theirs := itself.Settings[VersionSetting], o.Settings[VersionSetting]
+		isUpgrade := theirs != "" && theirs != ours
+		if isUpgrade {
 			f := l.find("ServersDiffer", v1alpha1.SeverityInfo, o.Name+"/version", "server %s has another version than %s", o.Host, itself.Host)
 			f.Impact = "what the newer one knows is refused or dropped by the older one; that is usual during an upgrade, and should end with it"
 			f.Cause = o.Host + " is " + theirs + ", " + itself.Host + " is " + ours
 			f.run("kubectl get lease -n kube-system -l apiserver.kubernetes.io/identity=kube-apiserver")
 		}
 		if len(flags) > 0 {
-			f := l.find("ServersDiffer", v1alpha1.SeverityWarning, o.Name+"/flags", "server %s has other settings than %s", o.Host, itself.Host)
+			severity := v1alpha1.SeverityWarning
+			if isUpgrade {
+				severity = v1alpha1.SeverityInfo // defaults may differ between versions, and a new version may come with new flags
+			}
+			f := l.find("ServersDiffer", severity, o.Name+"/flags", "server %s has other settings than %s", o.Host, itself.Host)
 			f.Impact = "which of them answers is chance, and so is the answer"
 			f.Cause = "they differ in " + listed(flags)
 			f.run("kubectl get --raw /flagz  # of each server: name it with --server")

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/rotate"
 )
@@ -24,6 +26,7 @@ import (
 type Disk struct {
 	dir     string
 	log     *slog.Logger
+	clock   clock.Clock
 	file    *rotate.File
 	queue   chan *v1alpha1.Record
 	dropped atomic.Int64
@@ -33,14 +36,17 @@ type Disk struct {
 	old        []string
 	newest     *os.File
 	newestSize int64
+	// torn says that the newest file ends within a line: its process was killed, or the disk was full.
+	torn bool
 }
 
 // DiskConfig says where records are kept and for how long.
 type DiskConfig struct {
-	Dir  string
-	Size int64 // bytes of all files
-	Age  time.Duration
-	Log  *slog.Logger
+	Dir   string
+	Size  int64 // bytes of all files
+	Age   time.Duration
+	Clock clock.Clock
+	Log   *slog.Logger
 }
 
 const (
@@ -57,7 +63,7 @@ func OpenDisk(c DiskConfig) (*Disk, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	d := &Disk{dir: c.Dir, log: c.Log, queue: make(chan *v1alpha1.Record, diskQueue)}
+	d := &Disk{dir: c.Dir, log: c.Log, clock: c.Clock, queue: make(chan *v1alpha1.Record, diskQueue)}
 	d.file = &rotate.File{Path: filepath.Join(c.Dir, diskFile), MaxSize: max(mebibyte, c.Size/diskFiles), MaxBackups: diskFiles - 1, MaxAge: c.Age}
 	return d, d.look()
 }
@@ -88,6 +94,9 @@ const gather = 50 * time.Millisecond
 func (d *Disk) Run(ctx context.Context) error {
 	defer d.file.Close()
 	var lines bytes.Buffer
+	if d.torn {
+		lines.WriteByte('\n')
+	}
 	encoder := json.NewEncoder(&lines)
 	encoder.SetEscapeHTML(false)
 	for {
@@ -95,7 +104,7 @@ func (d *Disk) Run(ctx context.Context) error {
 		select {
 		case first = <-d.queue:
 			select {
-			case <-time.After(gather):
+			case <-d.clock.After(gather):
 			case <-ctx.Done():
 			}
 		case <-ctx.Done():
@@ -151,7 +160,7 @@ func (d *Disk) failed(count int64, err error) {
 	}
 }
 
-// muchRead is from how many bytes on of one file memory is given back once they are read.
+// muchRead is from how many bytes on memory is given back once they are read.
 const muchRead = 1 << 20
 
 // Load takes up what an earlier process has kept. What cannot be read is left out. Requests may be served meanwhile: what is read is
@@ -164,24 +173,30 @@ func (r *Recorder) Load(ctx context.Context) error {
 	before := New(Config{Memory: r.Memory, Slow: r.Slow, Sample: r.Sample, Clock: r.Clock, Log: r.Log})
 	before.history.seed = r.history.seed
 	var errs []error
+	read := int64(0)
+	take := func(lines io.Reader) error {
+		n, err := before.load(ctx, lines)
+		read += n
+		return err
+	}
 	for _, path := range r.Disk.newestOf(r.Memory) {
 		f, err := os.Open(path)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // it was too old
 		}
 		if err == nil {
-			err = errors.Join(before.load(ctx, f), f.Close())
+			err = errors.Join(take(f), f.Close())
 		}
 		errs = append(errs, err)
 	}
 	if f := r.Disk.newest; f != nil {
-		errs = append(errs, before.load(ctx, io.LimitReader(f, r.Disk.newestSize)), f.Close())
+		errs = append(errs, take(io.LimitReader(f, r.Disk.newestSize)), f.Close())
 	}
 	for class := range r.rings {
 		r.rings[class].precede(&before.rings[class])
 	}
 	r.history.precede(before.history)
-	if r.Disk.newestSize > muchRead {
+	if read > muchRead {
 		debug.FreeOSMemory() // what lines were decoded to is several times what is kept, and a server at rest collects nothing for minutes
 	}
 	return errors.Join(errs...)
@@ -212,6 +227,9 @@ func (d *Disk) look() error {
 		return errors.Join(err, f.Close())
 	}
 	d.newest, d.newestSize = f, info.Size()
+	last := make([]byte, 1)
+	_, err = f.ReadAt(last, d.newestSize-1)
+	d.torn = err == nil && last[0] != '\n'
 	return nil
 }
 
@@ -240,22 +258,36 @@ func (r *Recorder) awaitLoaded(ctx context.Context) {
 	}
 }
 
-// maxLine bounds a line of a file.
-const maxLine = 4 << 20
+// maxLine bounds a line of a file. A longer one is no record: a disk may have lost what was in it.
+const maxLine = 2 << 20
 
-func (r *Recorder) load(ctx context.Context, lines io.Reader) error {
-	scan := bufio.NewScanner(lines)
-	scan.Buffer(nil, maxLine)
-	for n := 0; scan.Scan(); n++ {
+// load takes up the records of a file, and returns how many bytes it has read.
+func (r *Recorder) load(ctx context.Context, from io.Reader) (read int64, err error) {
+	in, skip := bufio.NewReaderSize(from, maxLine), false
+	for n := 0; ; n++ {
 		if n%256 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+			return read, ctx.Err()
 		}
-		rec := &v1alpha1.Record{}
-		if json.Unmarshal(scan.Bytes(), rec) != nil || rec.Verb == "" {
-			continue // the last line of a process that was killed
+		line, err := in.ReadSlice('\n')
+		read += int64(len(line))
+		isPart := errors.Is(err, bufio.ErrBufferFull)
+		if !isPart && !skip {
+			r.takeLine(line)
 		}
-		rec = stored(rec) // a file of an earlier version may have values
-		r.Take(rec)
+		skip = isPart
+		if errors.Is(err, io.EOF) {
+			return read, nil
+		}
+		if err != nil && !isPart {
+			return read, err
+		}
 	}
-	return scan.Err()
+}
+
+// takeLine takes up the record of a line, if there is one: a line may be damaged, or the last one of a process that was killed.
+func (r *Recorder) takeLine(line []byte) {
+	rec := &v1alpha1.Record{}
+	if json.Unmarshal(line, rec) == nil && rec.Verb != "" {
+		r.Take(stored(rec)) // a file of an earlier version may have values
+	}
 }

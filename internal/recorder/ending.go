@@ -33,10 +33,11 @@ type endings struct {
 // endingKey tells apart what is renewed by itself: the same program may run as many users, and a user's credential may be in many places.
 type endingKey struct{ user, agent, address, kind string }
 
-// saw notes with what a request has authenticated. Most credentials have time, and cost a look at the clock.
-func (e *endings) saw(l *request.Latency, req *http.Request, now time.Time) {
-	c := l.Credential()
-	if c == nil || !c.Ending(now) {
+// saw notes with what a request has authenticated. Most credentials have time, and cost a comparison. What counts is when the request
+// came: a watch may end long after its client has taken another credential.
+func (e *endings) saw(l *request.Latency, req *http.Request) {
+	c, at := l.Credential(), request.ReceivedFrom(req.Context())
+	if c == nil || !c.Ending(at) {
 		return
 	}
 	u, _ := l.Users()
@@ -55,7 +56,9 @@ func (e *endings) saw(l *request.Latency, req *http.Request, now time.Time) {
 		e.all[k] = of
 	}
 	of.Requests++
-	of.Last = now
+	if at.After(of.Last) {
+		of.Last = at
+	}
 }
 
 // EndingCredentials returns the credentials that end soon and were used since a time, the one that ends first before the others. It

@@ -15,7 +15,7 @@ import (
 func (r *Recorder) findings(d Deps) *engine.Resource {
 	res := readOnly("findings", "finding", "Finding", engine.VersionOf[v1alpha1.Finding, v1alpha1.FindingList](v1alpha1.GroupVersion(), nil))
 	listed(r, res, func(ctx context.Context) []*v1alpha1.Finding {
-		return d.Findings(ctx, func(o v1alpha1.ObjectReference) bool { return d.May(ctx, "get", o) == nil })
+		return d.Findings(ctx, func(o v1alpha1.ObjectReference) bool { return d.MayGet(ctx, o) == nil })
 	}, func(f *v1alpha1.Finding) string { return version(f.Severity, f.Summary, f.Impact, f.Cause, f.Evidence) })
 	res.Fields = engine.Fields(func(f *v1alpha1.Finding) fields.Set { return fields.Set{"check": f.Check, "severity": f.Severity} })
 	res.Table = &engine.Table{

@@ -67,8 +67,12 @@ func (r *Recorder) remember(rec *v1alpha1.Record, changes []v1alpha1.Change) {
 	itself := false // the object that the request names is among those that it changed
 	for n := range changes {
 		c := &changes[n]
-		itself = itself || c.Group == rec.Group && c.Resource == rec.Resource && c.Name == rec.Name && c.Namespace == rec.Namespace
+		named := c.Group == rec.Group && c.Resource == rec.Resource && c.Name == rec.Name && c.Namespace == rec.Namespace
+		itself = itself || named
 		e := entry
+		if !named { // who may get this object may not therefore get the one that the refusal speaks of
+			e.Message, e.RefusedFields = "", nil
+		}
 		e.Operation, e.UID, e.ResourceVersion, e.Fields, e.MoreFields = c.Operation, c.UID, c.ResourceVersion, c.Fields, c.MoreFields
 		r.history.add(v1alpha1.ObjectReference{Group: c.Group, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name}, e)
 	}
@@ -111,7 +115,7 @@ func (h *history) add(o v1alpha1.ObjectReference, e v1alpha1.HistoryEntry) {
 	s.resize(p, func() {
 		if n := len(p.entries); n > 0 && same(&p.entries[n-1], &e) {
 			last := p.entries[n-1]
-			e.First, e.Count = last.First, last.Count+1
+			e.First, e.Count = last.First, last.Count+e.Count
 			p.entries[n-1] = e
 			return
 		}
@@ -127,13 +131,26 @@ func (h *history) precede(before *history) {
 	for n := range h.shards {
 		s, old := &h.shards[n], &before.shards[n]
 		s.mu.Lock()
-		for o, at := range s.objects {
-			for _, e := range at.Value.(*past).entries {
-				before.add(o, e)
+		for _, l := range []*list.List{s.slim, s.full} {
+			for at := l.Front(); at != nil; at = at.Next() {
+				before.append(at.Value.(*past))
 			}
 		}
 		s.bytes, s.objects, s.full, s.slim = old.bytes, old.objects, old.full, old.slim
 		s.mu.Unlock()
+	}
+}
+
+// append adds what another history has of an object.
+func (h *history) append(p *past) {
+	for _, e := range p.entries {
+		h.add(p.object, e)
+	}
+	s := h.shard(p.object)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := s.objects[p.object]; at != nil {
+		at.Value.(*past).forgotten += p.forgotten
 	}
 }
 

@@ -129,7 +129,7 @@ func (r *Recorder) Filter(next chain.Handler) chain.Handler {
 func (r *Recorder) finish(w http.ResponseWriter, req *http.Request, i *request.Info, l *request.Latency, panicked bool) {
 	now := r.Clock.Now()
 	code, took := chain.StatusOf(w), now.Sub(request.ReceivedFrom(req.Context()))
-	r.ending.saw(l, req, now)
+	r.ending.saw(l, req)
 	if panicked && code < http.StatusInternalServerError {
 		code = http.StatusInternalServerError
 	}
@@ -150,7 +150,7 @@ func (r *Recorder) long(next chain.Handler, w http.ResponseWriter, req *http.Req
 		l.Record()
 	}
 	next(w, req)
-	r.ending.saw(l, req, r.Clock.Now())
+	r.ending.saw(l, req)
 	code := chain.StatusOf(w)
 	kept := v1alpha1.KeptWrite
 	if code >= 400 {
@@ -233,7 +233,6 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 		rec.RequestBytes = req.ContentLength
 	}
 	r.people.saw(t.User)
-	r.people.saw(t.As)
 	if t.User != nil {
 		rec.User = shared(t.User.GetName(), maxUser)
 	}

@@ -347,7 +347,7 @@ func TestWebhooks(t *testing.T) {
 func TestDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "flight")
 	open := func() (*Recorder, *testingclock.FakeClock, func()) {
-		d, err := OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Age: time.Hour, Log: slog.New(slog.DiscardHandler)})
+		d, err := OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Age: time.Hour, Clock: testingclock.NewFakeClock(begin), Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -383,7 +383,7 @@ func TestDisk(t *testing.T) {
 // a file that has some.
 func TestDiskHasNoValues(t *testing.T) {
 	dir := t.TempDir()
-	d, err := OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Age: time.Hour, Log: slog.New(slog.DiscardHandler)})
+	d, err := OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Age: time.Hour, Clock: testingclock.NewFakeClock(begin), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -411,7 +411,7 @@ func TestDiskHasNoValues(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, diskFile), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err = OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Age: time.Hour, Log: slog.New(slog.DiscardHandler)})
+	d, err = OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Age: time.Hour, Clock: testingclock.NewFakeClock(begin), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +441,7 @@ func TestToldPaths(t *testing.T) {
 		if said := fmt.Sprintf("%+v", shown); strings.Contains(said, "canary") || !strings.Contains(said, "spec.list") {
 			t.Errorf("%q: %s", name, said)
 		}
-		shown = told(rec, reader{may: func(string, v1alpha1.ObjectReference) bool { return true }})
+		shown = told(rec, reader{may: func(v1alpha1.ObjectReference) bool { return true }})
 		if said := fmt.Sprintf("%+v", shown); !strings.Contains(said, "canary") || !strings.Contains(said, "New:\"2\"") {
 			t.Errorf("%q: who may get it is told %s", name, said)
 		}
@@ -541,7 +541,7 @@ func TestLoadMeanwhile(t *testing.T) {
 		}
 	}
 	open := func() (*Recorder, *testingclock.FakeClock, func()) {
-		d, err := OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Log: slog.New(slog.DiscardHandler)})
+		d, err := OpenDisk(DiskConfig{Dir: dir, Size: 16 << 20, Clock: testingclock.NewFakeClock(begin), Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -581,7 +581,7 @@ func TestLoadMeanwhile(t *testing.T) {
 
 // BenchmarkDisk writes the record of a typical write.
 func BenchmarkDisk(b *testing.B) {
-	d, err := OpenDisk(DiskConfig{Dir: b.TempDir(), Size: 64 << 20, Log: slog.New(slog.DiscardHandler)})
+	d, err := OpenDisk(DiskConfig{Dir: b.TempDir(), Size: 64 << 20, Clock: testingclock.NewFakeClock(begin), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -23,8 +23,8 @@ import (
 
 // Deps is what the resources need from the rest of the server.
 type Deps struct {
-	// May returns nil if the context's user may do something with an object.
-	May func(ctx context.Context, verb string, o v1alpha1.ObjectReference) error
+	// MayGet returns nil if the context's user may get an object.
+	MayGet func(ctx context.Context, o v1alpha1.ObjectReference) error
 	// Explain says why a user may or may not do something.
 	Explain func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error)
 	Parts   Parts
@@ -354,9 +354,9 @@ func (d *Deps) historyFor(ctx context.Context, r *Recorder, o v1alpha1.ObjectRef
 	s.Entries, s.Forgotten = r.History(o)
 	others := o
 	others.Name = ""
-	if err = d.May(ctx, "get", o); err == nil {
+	if err = d.MayGet(ctx, o); err == nil {
 		s.Entries = slices.DeleteFunc(s.Entries, func(e v1alpha1.HistoryEntry) bool {
-			return e.Unnamed && !to.was(e.User, e.Impersonated) && !to.may("get", others)
+			return e.Unnamed && !to.was(e.User, e.Impersonated) && !to.may(others)
 		})
 		return s, nil
 	}

@@ -48,10 +48,12 @@ func (r *ring) precede(before *ring) {
 			from--
 			room -= sizeOf(old[from])
 		}
+		gone := before.shards[n].gone
 		if from > 0 {
-			s.gone = endOf(old[from-1])
-		} else {
-			s.gone = before.shards[n].gone
+			gone = endOf(old[from-1])
+		}
+		if gone.After(s.gone) { // this ring may have dropped newer ones meanwhile
+			s.gone = gone
 		}
 		s.bytes = s.limit - room
 		s.records = slices.Concat(old[from:], s.records[s.first:])

@@ -39,6 +39,9 @@ func shared(s string, limit int) string {
 	return unique.Make(s).Value()
 }
 
+// scrubbed are the characters that scrub puts in the place of others.
+const scrubbed = "?…"
+
 func clean(s string, limit int) bool {
 	if len(s) > limit {
 		return false

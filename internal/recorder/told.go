@@ -17,15 +17,17 @@ import (
 
 // reader is who reads what was recorded.
 type reader struct {
-	// name is empty if it is of no use to know it: anybody is the anonymous user.
+	// name is empty if it does not tell who the reader is: anybody is the anonymous user, and a name that text has changed may be that of
+	// several users.
 	name string
-	may  func(verb string, o v1alpha1.ObjectReference) bool
+	// may says that the reader may get an object.
+	may func(o v1alpha1.ObjectReference) bool
 }
 
 // readerOf returns the reader whose request has a context.
 func (d *Deps) readerOf(ctx context.Context) reader {
-	r := reader{may: func(verb string, o v1alpha1.ObjectReference) bool { return d.May(ctx, verb, o) == nil }}
-	if u := request.UserFrom(ctx); u != nil && u.GetName() != user.Anonymous {
+	r := reader{may: func(o v1alpha1.ObjectReference) bool { return d.MayGet(ctx, o) == nil }}
+	if u := request.UserFrom(ctx); u != nil && u.GetName() != user.Anonymous && !strings.ContainsAny(u.GetName(), scrubbed) {
 		r.name = u.GetName()
 	}
 	return r
@@ -36,22 +38,22 @@ func (r reader) was(user, impersonated string) bool {
 	return r.name != "" && cmp.Or(impersonated, user) == r.name
 }
 
-// hears says that the reader is told the message of a refusal: who was refused knows it, and to who may get or create the object it
-// tells nothing that is not his.
+// hears says that the reader is told the message of a refusal: the refused user knows it, and a reader who may get the object would
+// have read what it quotes if the write had succeeded. The right to create is not enough, since what others send is not told to
+// those who may send something, too.
 func (r reader) hears(rec *v1alpha1.Record, o v1alpha1.ObjectReference) bool {
-	return r.was(rec.User, rec.Impersonated) || r.may("get", o) || rec.Verb == "create" && r.may("create", o)
+	return r.was(rec.User, rec.Impersonated) || r.may(o)
 }
 
 // told returns a record with the contents of those objects alone that the reader may get. Of others it has the names of
 // fields, without the keys and names of items that stand in their paths.
 func told(rec *v1alpha1.Record, to reader) v1alpha1.Record {
 	out := *rec
-	may := func(o v1alpha1.ObjectReference) bool { return to.may("get", o) }
 	itself := v1alpha1.ObjectReference{Group: rec.Group, Resource: rec.Resource, Namespace: rec.Namespace, Name: rec.Name}
 	if rec.Message != "" && !to.hears(rec, itself) {
 		out.Message = ""
 	}
-	if len(rec.Fields) > 0 && !may(itself) {
+	if len(rec.Fields) > 0 && !to.may(itself) {
 		out.Fields = make([]string, len(rec.Fields))
 		for n, f := range rec.Fields {
 			out.Fields[n] = outline(f)
@@ -59,7 +61,7 @@ func told(rec *v1alpha1.Record, to reader) v1alpha1.Record {
 	}
 	for n := range rec.Changes {
 		c := &rec.Changes[n]
-		if len(c.Fields) == 0 || may(v1alpha1.ObjectReference{Group: c.Group, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name}) {
+		if len(c.Fields) == 0 || to.may(v1alpha1.ObjectReference{Group: c.Group, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name}) {
 			continue
 		}
 		if &out.Changes[0] == &rec.Changes[0] {
@@ -76,7 +78,7 @@ func told(rec *v1alpha1.Record, to reader) v1alpha1.Record {
 
 // anybody is a reader of whom it is not known what objects he may get.
 func anybody() reader {
-	return reader{may: func(string, v1alpha1.ObjectReference) bool { return false }}
+	return reader{may: func(v1alpha1.ObjectReference) bool { return false }}
 }
 
 // outline returns the path of a field up to the first key or item. Keys of maps that look like more than a name stand in

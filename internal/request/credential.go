@@ -17,13 +17,21 @@ const (
 	CredentialToken       = "token"
 )
 
-// longNotice is how long before the end of a credential its end is near, if it was made for a longer time than this tenfold.
-const longNotice = 14 * 24 * time.Hour
+const (
+	// longNotice is how long before its end the end of a credential is near at the earliest.
+	longNotice = 14 * 24 * time.Hour
+	// lastPart is the part of a credential's time in which its end is near. Kubelets renew certificates after 70 to 90 percent of
+	// the time, and wait for the signature.
+	lastPart = 12
+	// shortLived is the time of credentials of which nothing is said: a kubelet renews tokens after four fifths of their time, and it
+	// takes minutes until programs read them.
+	shortLived = 30 * time.Minute
+)
 
-// Ending says that the credential will soon be valid no more, and its client has not taken another: clients that renew do so
-// before nine tenths of the time are over.
-func (c *Credential) Ending(now time.Time) bool {
-	return !c.Until.IsZero() && c.Until.Sub(now) < min(longNotice, c.Until.Sub(c.From)/10)
+// Ending says that a request uses a credential that will soon be valid no more, though clients that renew theirs have another by then.
+func (c *Credential) Ending(at time.Time) bool {
+	life := c.Until.Sub(c.From)
+	return !c.Until.IsZero() && life >= shortLived && c.Until.Sub(at) < min(longNotice, life/lastPart)
 }
 
 // SetCredential records with what the user of the context's request has authenticated.

@@ -38,11 +38,15 @@ func (b *base) flightRecorder() (flight, error) {
 	}
 	c := recorder.Config{Memory: b.cfg.FlightRecorderMemory, Slow: b.cfg.FlightRecorderSlow, Sample: b.cfg.FlightRecorderSample, Clock: b.process.Clock, Log: b.log}
 	if dir := b.cfg.RecorderDir(); dir != "" {
-		disk, err := recorder.OpenDisk(recorder.DiskConfig{Dir: dir, Size: b.cfg.FlightRecorderDirSize, Age: b.cfg.FlightRecorderDirAge, Log: b.log})
-		if err != nil {
+		disk, err := recorder.OpenDisk(recorder.DiskConfig{Dir: dir, Size: b.cfg.FlightRecorderDirSize, Age: b.cfg.FlightRecorderDirAge, Clock: b.process.Clock, Log: b.log})
+		switch {
+		case err == nil:
+			c.Disk = disk
+		case b.cfg.FlightRecorderDir != "":
 			return flight{}, fmt.Errorf("--flight-recorder-dir: %w", err)
+		default: // nobody has asked for it
+			b.log.Warn("the flight recorder keeps requests in memory only", "dir", dir, "error", err)
 		}
-		c.Disk = disk
 	}
 	r := recorder.New(c)
 	b.metrics.Register(r)
@@ -105,11 +109,8 @@ func (b *base) recorderResources(f flight, a *modes.Set, p recorder.Parts, found
 	}
 	may := authz.Require(a)
 	return f.Resources(recorder.Deps{
-		May: func(ctx context.Context, verb string, o v1alpha1.ObjectReference) error {
-			if verb == "create" {
-				o.Name = "" // which is in the body
-			}
-			return may(ctx, &request.Info{IsResource: true, Verb: verb, Group: o.Group, Version: "*", Resource: o.Resource, Namespace: o.Namespace, Name: o.Name})
+		MayGet: func(ctx context.Context, o v1alpha1.ObjectReference) error {
+			return may(ctx, &request.Info{IsResource: true, Verb: "get", Group: o.Group, Version: "*", Resource: o.Resource, Namespace: o.Namespace, Name: o.Name})
 		},
 		Explain: func(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) (v1alpha1.AccessExplanationStatus, error) {
 			return parts.Explain(ctx, a, authz.ForReview(spec))
