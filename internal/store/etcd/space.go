@@ -12,18 +12,26 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+	"go.etcd.io/etcd/server/v3/storage/wal"
 
 	"github.com/kanzen-io/kanzen/internal/space"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
+// segmentBytes is the size of the segments of the write-ahead log. etcd has two of them from the start and keeps five: with its own
+// 64 MB, an empty server takes 128 MB of the disk, and one that writes 320 MB.
+const segmentBytes = 16 << 20
+
+// The size is a variable of etcd's package. Logs with segments of any size are read.
+func init() { wal.SegmentSizeBytes = segmentBytes }
+
 // needBytes is the free space that the embedded etcd may need before it can tell that there is too little: the next
-// segment of its write-ahead log (64 MiB), the growth of its database (16 MiB), a snapshot of raft.
+// segment of its write-ahead log, the growth of its database (16 MiB), a snapshot of raft, and as much again for others.
 const needBytes = 96 << 20
 
 // beginBytes is the free space that a new etcd takes before its first write: two segments of its log, which it makes at once, its
 // database, and what writing takes.
-const beginBytes = 2*64_000_000 + 16<<20 + needBytes
+const beginBytes = 2*segmentBytes + 16<<20 + needBytes
 
 // roomToBegin returns an error if the disk of a directory without a database is too small for one. An etcd that has begun there could
 // only refuse writes, of which it tells one at a time.
