@@ -5,11 +5,13 @@ package tree
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -93,12 +95,24 @@ func (b *Breakage) damaged(err *error) {
 	}
 }
 
+// againAfter is the pause after a flush or compaction that has failed: the tree begins it again at once, and takes a processor while, for
+// example, its disk is full. Calls may wait for the pause.
+const againAfter = 100 * time.Millisecond
+
 // Listener takes word of damage on the disk, which the tree finds in calls and beside them. The tree would end the process by default. It may go
 // on: whatever reads what is damaged has an error.
 func (b *Breakage) Listener() *pebble.EventListener {
-	return &pebble.EventListener{DataCorruption: func(i pebble.DataCorruptionInfo) {
-		b.Set(fmt.Errorf("%s is damaged: %w", i.Path, i.Details))
-	}}
+	return &pebble.EventListener{
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			b.Set(fmt.Errorf("%s is damaged: %w", i.Path, i.Details))
+		},
+		BackgroundError: func(err error) {
+			if errors.Is(err, fs.ErrNotExist) {
+				b.Set(fmt.Errorf("files or the directory were removed: %w", err))
+			}
+			time.Sleep(againAfter)
+		},
+	}
 }
 
 // Logger takes what the tree has to say.
