@@ -102,7 +102,7 @@ func (r *recording) write(ctx context.Context) error {
 	if err := r.requests(ctx); err != nil {
 		return err
 	}
-	for _, of := range [][2]string{{"findings", "Finding"}, {"watches", "Watch"}, {"webhookstats", "WebhookStat"}, {"deprecateduses", "DeprecatedUse"}, {"trafficstats", "TrafficStat"},
+	for _, of := range [][2]string{{"findings", "Finding"}, {"watches", "Watch"}, {"webhookstats", "WebhookStat"}, {"deprecateduses", "DeprecatedUse"}, {"trafficstats", "TrafficStat"}, {"timeseries", "TimeSeries"},
 		{"views", "View"}, {"controllers", "Controller"}, {"datastores", "Datastore"}, {"prioritylevels", "PriorityLevel"}, {"definitions", "Definition"}} {
 		if err := r.list(ctx, recorderPath+of[0], v1alpha1.GroupVersion().String(), of[1], nil); err != nil {
 			r.missing = append(r.missing, of[0]+": "+err.Error())

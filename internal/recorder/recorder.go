@@ -55,6 +55,7 @@ type Recorder struct {
 	old     deprecated
 	ending  endings
 	people  people
+	series  series
 	loaded  chan struct{} // closed when Load has ended
 	samples [samplers]sampler
 	seen    [classes]atomic.Int64 // requests kept

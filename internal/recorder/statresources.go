@@ -25,7 +25,7 @@ type Parts struct {
 }
 
 func (r *Recorder) statResources(p Parts) []*engine.Resource {
-	return []*engine.Resource{r.trafficStats(), r.views(p), r.controllers(p), r.datastores(p), r.priorityLevels(p), r.definitions(p)}
+	return []*engine.Resource{r.trafficStats(), r.timeSeries(), r.views(p), r.controllers(p), r.datastores(p), r.priorityLevels(p), r.definitions(p)}
 }
 
 // whole returns what all readers of a list get: copies of the same objects, since each gets metadata of its own.
@@ -62,6 +62,23 @@ func (r *Recorder) trafficStats() *engine.Resource {
 			}
 			of := strings.Join(strings.Fields(strings.Join([]string{t.Verb, t.Client, t.User, t.Layer, resource, t.Webhook}, " ")), " ")
 			return []any{t.Name, t.By, of, number(t.PerSecond), round(t.P50.Duration), round(t.P99.Duration), number(t.RefusedPerSecond), number(t.FailedPerSecond)}
+		}),
+	}
+	return res
+}
+
+func (r *Recorder) timeSeries() *engine.Resource {
+	res := readOnly("timeseries", "timeseries", "TimeSeries", engine.VersionOf[v1alpha1.TimeSeries, v1alpha1.TimeSeriesList](v1alpha1.GroupVersion(), nil))
+	listed(r, res, whole(r, without(r.TimeSeries)), func(s *v1alpha1.TimeSeries) string { return version(s.Name, s.End.Unix()) })
+	res.Table = &engine.Table{
+		Columns: []metav1.TableColumnDefinition{nameColumn(), column("Unit", "string", "Of the values.", 0), column("Now", "number", "The newest value.", 0),
+			column("Mean", "number", "Of all values.", 0), column("Max", "number", "The largest one.", 0), column("Values", "integer", "How many there are.", 0)},
+		Row: engine.Row(func(s *v1alpha1.TimeSeries) []any {
+			var now, sum, most float32
+			for _, v := range s.Values {
+				now, sum, most = v, sum+v, max(most, v)
+			}
+			return []any{s.Name, s.Unit, now, rounded(float64(sum) / float64(max(len(s.Values), 1))), most, len(s.Values)}
 		}),
 	}
 	return res

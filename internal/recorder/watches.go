@@ -55,6 +55,17 @@ func (w *watches) remove(e *watching) {
 	delete(s.all, e)
 }
 
+// count returns how many there are.
+func (w *watches) count() (n int) {
+	for i := range w.shards {
+		s := &w.shards[i]
+		s.mu.Lock()
+		n += len(s.all)
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // Watches returns the watches that are being served, oldest first.
 func (r *Recorder) Watches() []*v1alpha1.Watch {
 	var all []*watching

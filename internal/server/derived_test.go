@@ -145,7 +145,7 @@ func covers(t *testing.T, at string, n node, value any) {
 func filled(t *testing.T, kind string) any {
 	t.Helper()
 	for _, obj := range []runtime.Object{&v1alpha1.Request{}, &v1alpha1.Watch{}, &v1alpha1.WebhookStat{}, &v1alpha1.DeprecatedUse{}, &v1alpha1.Finding{}, &v1alpha1.ObjectHistory{},
-		&v1alpha1.AccessExplanation{}, &v1alpha1.TrafficStat{}, &v1alpha1.View{}, &v1alpha1.Controller{}, &v1alpha1.Datastore{}, &v1alpha1.PriorityLevel{}, &v1alpha1.Definition{}} {
+		&v1alpha1.AccessExplanation{}, &v1alpha1.TrafficStat{}, &v1alpha1.TimeSeries{}, &v1alpha1.View{}, &v1alpha1.Controller{}, &v1alpha1.Datastore{}, &v1alpha1.PriorityLevel{}, &v1alpha1.Definition{}} {
 		if reflect.TypeOf(obj).Elem().Name() != kind {
 			continue
 		}

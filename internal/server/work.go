@@ -19,6 +19,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/forks"
 	"github.com/kanzen-io/kanzen/internal/guard"
 	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/recorder"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/snapshot"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -68,6 +69,7 @@ type runnables struct {
 	steps          *controlplane.Milestones
 	sealed         sealed
 	recorded       flight
+	parts          recorder.Parts
 	found          *findings.Engine    // nil: there is no flight recorder
 	backups        *snapshot.Scheduler // nil: none are scheduled
 	guardrails     *webhook.Guardrails
@@ -104,6 +106,9 @@ func (b *base) work(p runnables) (work, error) {
 	}
 	if p.recorded.Recorder != nil && p.recorded.Disk != nil {
 		w.storage = append(w.storage, task{"flight recorder", p.recorded.Disk.Run}, task{"", quietly(b.load(p.recorded.Recorder))})
+	}
+	if p.recorded.Recorder != nil {
+		w.storage = append(w.storage, task{"flight recorder", quietly(func(ctx context.Context) { p.recorded.KeepSeries(ctx, p.parts) })})
 	}
 	if every := b.cfg.EtcdCompactionInterval; every > 0 {
 		w.storage = append(w.storage, task{"compaction", func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})

@@ -57,6 +57,9 @@ func (o *ObjectHistory) DeepCopyObject() runtime.Object { return shared(o) }
 func (o *TrafficStat) DeepCopyObject() runtime.Object { return shared(o) }
 
 // DeepCopyObject is part of runtime.Object.
+func (o *TimeSeries) DeepCopyObject() runtime.Object { return shared(o) }
+
+// DeepCopyObject is part of runtime.Object.
 func (o *View) DeepCopyObject() runtime.Object { return shared(o) }
 
 // DeepCopyObject is part of runtime.Object.
@@ -94,6 +97,9 @@ func (l *ObjectHistoryList) DeepCopyObject() runtime.Object { return sharedList(
 
 // DeepCopyObject is part of runtime.Object.
 func (l *TrafficStatList) DeepCopyObject() runtime.Object { return sharedList(l) }
+
+// DeepCopyObject is part of runtime.Object.
+func (l *TimeSeriesList) DeepCopyObject() runtime.Object { return sharedList(l) }
 
 // DeepCopyObject is part of runtime.Object.
 func (l *ViewList) DeepCopyObject() runtime.Object { return sharedList(l) }

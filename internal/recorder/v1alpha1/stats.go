@@ -45,6 +45,33 @@ type TrafficStatList struct {
 	Items           []TrafficStat `json:"items"`
 }
 
+// Units of time series.
+const (
+	PerSecond      = "1/s"
+	Seconds        = "s"
+	Bytes          = "bytes"
+	BytesPerSecond = "bytes/s"
+	Count          = ""
+)
+
+// TimeSeries is how much there was of something in the last hour.
+type TimeSeries struct {
+	metav1.TypeMeta   `json:",inline" doc:"How much there was of something in the last hour, since the server started. Requests are estimated as in trafficstats."`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Unit   string          `json:"unit,omitempty" doc:"The unit of the values: 1/s, s, bytes, bytes/s; absent for numbers."`
+	End    metav1.Time     `json:"end" doc:"The time of the newest value."`
+	Step   metav1.Duration `json:"step" doc:"The time between two values."`
+	Values []float32       `json:"values" doc:"The values, the oldest one first. A latency of 0 says that there was no request."`
+}
+
+// TimeSeriesList is a list of time series.
+type TimeSeriesList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []TimeSeries `json:"items"`
+}
+
 // View is what the server has in memory of a resource.
 type View struct {
 	metav1.TypeMeta   `json:",inline" doc:"What the server has in memory of a resource."`
