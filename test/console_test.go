@@ -274,11 +274,13 @@ func TestConsole(t *testing.T) {
 	if at := got(b, chromedp.Location()); strings.Contains(at, "code") {
 		t.Errorf("the code stands in the address: %s", at)
 	}
+	b.awaits("the findings", "#main", "fight over data.a of configmap evil")
+	b.click("ol.findings summary") // what to do about a warning is shown to who asks
 	for _, view := range []struct {
 		hash  string
 		shows []string
 	}{
-		{"#/overview", []string{"What is wrong now", "fight over data.a of configmap evil", "kanzen why configmaps/evil -n default", "requests a second", "create", "configmaps", "kubectl/v1.36", "alice", "authorization", "etcd", hostile}},
+		{"#/overview", []string{"What is wrong now", "fight over data.a of configmap evil", "kanzen why configmaps/evil -n default", "requests a second", "Requests a second", "Latency", "p99", "Memory", "create", "configmaps", "kubectl/v1.36", "alice", "authorization", "etcd", hostile}},
 		{"#/requests", []string{hostile, "configmaps default/evil", "patch", "403"}},
 		{"#/requests?verb=create&code=403", []string{"create", "403", "Refused"}},
 		{"#/object?resource=configmaps&namespace=default&name=evil", []string{"<b>", "data.a", hostile, "Updated by"}},
@@ -305,6 +307,16 @@ func TestConsole(t *testing.T) {
 	b.click("#main tbody a")
 	b.awaits("a request", "#main", "Its way", "etcd", "admission: webhook h/h.example.com", "audit ID", "Created")
 	b.picture("request")
+
+	// The charts show the hour that the server has kept; where the pointer is they show what was then.
+	b.shows("#/overview", "Latency")
+	b.awaits("the second chart", ".charts figure:nth-child(2) .legend", "now", "p99")
+	got(b, chromedp.Evaluate[bool](`(e => { const r = e.getBoundingClientRect(); return e.dispatchEvent(new PointerEvent('pointermove', { clientX: r.left + r.width * .8, clientY: r.top + 20, bubbles: true })); })(document.querySelector('.charts svg'))`))
+	if then := b.text(".charts figure:nth-child(2) .legend"); !strings.Contains(then, ":") || strings.Contains(then, "now") {
+		t.Errorf("under the pointer the second chart shows %q", then)
+	}
+
+	b.picture("hour")
 
 	// Whom the overview names as a user has requests behind the link, also who is impersonated; a request that is forgotten says so.
 	b.shows("#/overview", "alice")
@@ -362,6 +374,13 @@ func TestConsole(t *testing.T) {
 			t.Errorf("with the cookie %s answers %d, want %d", path, code, want)
 		}
 	}
+
+	// While the server is away the page says so, and what is shown is grey.
+	got(b, chromedp.Evaluate[bool]("(window.fetch = (f => (...a) => window.away ? Promise.reject(new TypeError('Failed to fetch')) : f(...a))(window.fetch), window.away = true)"))
+	b.awaits("a server that is away", "#trouble", "does not answer", "seconds old")
+	b.finds("body.away")
+	got(b, chromedp.Evaluate[bool]("(window.away = false, true)"))
+	b.finds("body:not(.away)")
 
 	// The link works once; whoever has signed out is out.
 	b.click("#out")

@@ -21,7 +21,7 @@ const (
 // readable are the resources of the flight recorder that the page reads.
 func readable(resource string) bool {
 	switch resource {
-	case "requests", "watches", "webhookstats", "deprecateduses", "trafficstats", "views", "controllers", "datastores", "prioritylevels", "definitions", "findings":
+	case "requests", "watches", "webhookstats", "deprecateduses", "trafficstats", "timeseries", "views", "controllers", "datastores", "prioritylevels", "definitions", "findings":
 		return true
 	}
 	return false

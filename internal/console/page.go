@@ -51,7 +51,7 @@ func Paths() []string {
 }
 
 // maxStrangers is how many files a connection is good for that nobody has signed in on: those of the page, and some more.
-const maxStrangers = 10
+const maxStrangers = 12
 
 type connectionKey struct{}
 

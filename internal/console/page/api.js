@@ -3,13 +3,19 @@
 export class SignedOut extends Error {}
 export class Refused extends Error {}
 export class Forgotten extends Error {}
+export class Away extends Error {}
 
 async function answer(path, options) {
   const stop = AbortSignal.timeout(30_000);
-  const response = await fetch(new URL(path, document.baseURI), { cache: 'no-store', credentials: 'same-origin', redirect: 'error', ...options,
-    signal: options?.signal ? AbortSignal.any([options.signal, stop]) : stop });
-  if (response.ok) return response.status === 204 ? null : response.json();
-  const text = await response.text();
+  let response, text;
+  try {
+    response = await fetch(new URL(path, document.baseURI), { cache: 'no-store', credentials: 'same-origin', redirect: 'error', ...options,
+      signal: options?.signal ? AbortSignal.any([options.signal, stop]) : stop });
+    text = await response.text();
+  } catch (e) {
+    throw new Away(e.message);
+  }
+  if (response.ok) return response.status === 204 ? null : JSON.parse(text);
   let said = text;
   try { said = JSON.parse(text).message ?? text; } catch { /* it is no Status */ }
   if (response.status === 401) throw new SignedOut(said);

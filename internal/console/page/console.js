@@ -1,6 +1,6 @@
 // The page: which view is shown, how often it is refreshed, and signing in and out.
 
-import { SignedOut, read, signIn, signOut } from './api.js';
+import { Away, SignedOut, read, signIn, signOut } from './api.js';
 import { el } from './dom.js';
 import * as traffic from './traffic.js';
 import * as requests from './requests.js';
@@ -19,11 +19,17 @@ const every = 2000;
 
 const byId = id => document.getElementById(id);
 const main = byId('main'), trouble = byId('trouble'), pause = byId('pause');
-let ending = new AbortController(), timer, paused = false;
+let ending = new AbortController(), timer, paused = false, answered = Date.now();
 
 function say(text) {
   trouble.hidden = !text;
   if (trouble.textContent !== text) trouble.textContent = text;
+}
+
+// answers greys out what is shown while the server is away.
+function answers(yes) {
+  if (yes) answered = Date.now();
+  document.body.classList.toggle('away', !yes);
 }
 
 function show() {
@@ -46,11 +52,14 @@ async function refresh(update, signal, first) {
     try {
       await update();
       if (signal.aborted) return;
+      answers(true);
       say('');
     } catch (e) {
       if (signal.aborted) return;
       if (e instanceof SignedOut) { askToSignIn(''); return; }
-      say(e.message);
+      const away = e instanceof Away;
+      answers(!away);
+      say(away ? `The server does not answer. What is shown is ${Math.round((Date.now() - answered) / 1000)} seconds old.` : e.message);
     }
     main.setAttribute('data-drawn', String(Number(main.dataset.drawn ?? 0) + 1));
   }
@@ -85,6 +94,8 @@ async function begin() {
     }
     const who = await read('whoami');
     byId('who').textContent = who.user;
+    byId('where').textContent = location.host;
+    byId('where').title = who.version;
     byId('who').title = `${who.user} (${(who.groups ?? []).join(', ')}) at ${who.version}`;
     byId('out').hidden = !who.session;
     main.removeAttribute('data-drawn'); // the form is done with, if there was one

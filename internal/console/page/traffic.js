@@ -1,8 +1,9 @@
 // How much is asked for, how long it takes, and who delays it.
 
 import { list } from './api.js';
+import { section } from './charts.js';
 import { findings } from './findings.js';
-import { breakable, bytes, card, count, el, hash, link, ms, rate, resource, svg, table, time } from './dom.js';
+import { breakable, bytes, card, count, el, hash, link, ms, rate, resource, table, time } from './dom.js';
 
 const latency = [
   { name: 'per second', of: r => r.perSecond, number: true, show: rate },
@@ -23,42 +24,22 @@ const kinds = [
   ['Layer', 'Where time goes', { name: 'part of the server', of: r => r.layer }],
 ];
 
-// points are what the overview has seen; they outlive a look at another view.
-const points = [];
-
 export function overview(main, _, signal) {
-  const cards = el('div', { class: 'cards' }), chart = el('div'), wrong = findings(signal);
+  const cards = el('div', { class: 'cards' }), hour = section(signal), wrong = findings(signal);
   const tables = kinds.map(([, title, of]) => table(title, [of, ...latency.slice(0, of.name.startsWith('part') ? 3 : 5)], { sort: 1, empty: 'No requests in the last minute.' }));
   main.append(el('h1', {}, 'Overview'), wrong.node,
-    el('p', { class: 'about' }, 'The last minute. Reads are estimated from a sample; watches and streams have no latency.'), cards, chart,
+    el('p', { class: 'about' }, 'The last minute, and the last hour. Reads are estimated from a sample; watches and streams have no latency.'), cards, hour.node,
     el('div', { class: 'columns' }, kinds.map(([, title], n) => el('section', {}, el('h2', {}, title), tables[n].node))));
   return async () => {
     await wrong.update();
     const [all, ...rest] = await Promise.all(['All', ...kinds.map(k => k[0])].map(by => list('trafficstats', { fields: { by }, limit: 500 }, signal)));
     const now = all.items[0] ?? { perSecond: 0 };
-    const point = { rate: now.perSecond, p99: ms(now.p99) };
-    points.push(...(points.length ? [point] : [point, point])); // one alone would be no line
-    if (points.length > 150) points.shift();
     cards.replaceChildren(card('requests a second', rate(now.perSecond)), card('half are faster than', time(ms(now.p50))), card('99 of 100 are faster than', time(ms(now.p99))),
       card('refused a second', rate(now.refusedPerSecond ?? 0)), card('failed a second', rate(now.failedPerSecond ?? 0), now.failedPerSecond > 0 ? 'bad' : ''),
       card('answered a second', bytes(now.bytesPerSecond ?? 0)));
-    chart.replaceChildren(lines());
+    await hour.update();
     rest.forEach((r, n) => tables[n].set(r.items));
   };
-}
-
-// lines draws requests per second and p99 over the time that the page is open.
-function lines() {
-  const w = 900, h = 120, top = 18;
-  const draw = (of, cls) => {
-    const most = Math.max(...points.map(of), 1e-9);
-    return [svg('polyline', { class: cls, points: points.map((p, n) => `${(n * w / Math.max(points.length - 1, 1)).toFixed(1)},${(h - of(p) / most * (h - top)).toFixed(1)}`).join(' ') }), most];
-  };
-  const [rates, mostRate] = draw(p => p.rate, 'line'), [tails, mostTail] = draw(p => p.p99, 'line2');
-  return svg('svg', { class: 'chart', viewBox: `0 0 ${w} ${h + 4}`, role: 'img', 'aria-label': 'Requests a second and p99 while this page is open' },
-    svg('line', { class: 'axis', x1: 0, x2: w, y1: h, y2: h }), rates, tails,
-    svg('rect', { class: 'bar', x: 0, y: 2, width: 10, height: 10 }), svg('text', { x: 14, y: 12 }, `requests a second, up to ${rate(mostRate)}`),
-    svg('rect', { class: 'bar2', x: 300, y: 2, width: 10, height: 10 }), svg('text', { x: 314, y: 12 }, `p99, up to ${time(mostTail)}`));
 }
 
 export function webhooks(main, _, signal) {
