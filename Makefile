@@ -17,7 +17,7 @@ SYSTEMS ?= darwin windows
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Modules beside this one.
-MODULES := test bench test/operations test/kubebuilder examples/operator-test testkit
+MODULES := test bench test/helm test/operations test/kubebuilder examples/operator-test testkit
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
 # programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
@@ -74,9 +74,10 @@ cross:
 cross-vet:
 	$(TEST) -count=1 -run TestSystems ./internal/lint -systems '$(SYSTEMS)'
 
-# dist/: binaries, packages, an image, checksums, a bill of materials. The same commit gives the same bytes.
+# dist/: binaries, packages, an image, checksums, a bill of materials, a chart, what package managers and CI read (docs/install.md).
+# DOWNLOADS is the URL below which releases are published, IMAGE the image's name. The same commit and settings give the same bytes.
 release:
-	release/build.sh $(PLATFORMS)
+	DOWNLOADS='$(DOWNLOADS)' IMAGE='$(IMAGE)' release/build.sh $(PLATFORMS)
 
 # The binary alone in an empty root: serve, a CRD and its objects, stop, start.
 fresh: build

@@ -132,6 +132,9 @@ var notCommands = map[string]string{
 	"docs/extension.md Subresources: []extension.":      "go",
 	"docs/extension.md host := kanzentest.Start":        "go",
 	"docs/architecture.md cmd/kanzen ":                  "a tree",
+	"docs/install.md replicas: 3":                       "yaml",
+	"docs/install.md jobs:":                             "yaml",
+	"docs/install.md {":                                 "yaml",
 	"docs/from/envtest.md KUBEBUILDER_ASSETS=\"$(shell": "make",
 }
 
@@ -293,7 +296,11 @@ func (c *commandChecks) one(t *testing.T, s snippet, dir string, words []string)
 		return goCommand(dir, words[slices.Index(words, "go")+1:])
 	case "make":
 		return makes(words[1:])
-	case "sh": // what `kanzen assets` writes
+	case "sh": // what a release has, or `kanzen assets` writes
+		if words[1] == "get-kanzen.sh" {
+			flags := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !strings.HasPrefix(w, "--") })
+			return hasWords("../release/get-kanzen.sh", flags)
+		}
 		name := strings.TrimSuffix(filepath.Base(words[1]), ".sh")
 		return hasWords("../cmd/kanzen/assets.go", []string{name})
 	case "systemctl", "skopeo", "pip", "npm", "etcdctl", "softhsm2-util", "helm", "docker", "apt", "dnf", "sha256sum", "install":
@@ -466,6 +473,7 @@ func others(words []string) error {
 		"etcdctl snapshot save":                {"../docs/backup.md", "etcdutl"},
 		"etcdctl compact":                      {"../docs/backup.md", "compact"},
 		"etcdctl check perf":                   {"../docs/scale.md", "perf"},
+		"helm show values":                     {"../release/chart/values.yaml", "image"},
 		"helm install":                         {"../release/build.sh", "kanzen-"},
 		"softhsm2-util --init-token":           {"kms_test.go", "softhsm2-util"},
 		"sha256sum --check":                    {"../release/build.sh", "sha256sum"},
