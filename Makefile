@@ -17,7 +17,7 @@ SYSTEMS ?= darwin windows
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Modules beside this one.
-MODULES := test bench test/operations test/kubebuilder examples/operator-test testkit
+MODULES := test bench test/helm test/operations test/kubebuilder examples/operator-test testkit site
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
 # programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
@@ -74,9 +74,14 @@ cross:
 cross-vet:
 	$(TEST) -count=1 -run TestSystems ./internal/lint -systems '$(SYSTEMS)'
 
-# dist/: binaries, packages, an image, checksums, a bill of materials. The same commit gives the same bytes.
+# dist/: binaries, packages, an image, checksums, a bill of materials, a chart, what package managers and CI read (docs/install.md).
+# DOWNLOADS is the URL below which releases are published, IMAGE the image's name. The same commit and settings give the same bytes.
 release:
-	release/build.sh $(PLATFORMS)
+	DOWNLOADS='$(DOWNLOADS)' IMAGE='$(IMAGE)' release/build.sh $(PLATFORMS)
+
+# bin/site: the documentation as static pages, with search. SOURCE is the URL of the repository's files, for links to what is no page.
+site:
+	cd site && $(GO) run . -out ../bin/site -version "$$(sed -n 's/^var Kanzen = "\(.*\)"/\1/p' ../internal/version/version.go)" -source '$(SOURCE)'
 
 # The binary alone in an empty root: serve, a CRD and its objects, stop, start.
 fresh: build
@@ -85,7 +90,7 @@ fresh: build
 lint: vet staticcheck
 
 vet:
-	@test -z "$$(gofmt -l cmd internal pkg test testkit bench examples release)" || { gofmt -l cmd internal pkg test testkit bench examples release; echo "gofmt: the files above are not formatted"; exit 1; }
+	@test -z "$$(gofmt -l cmd internal pkg test testkit bench examples release site)" || { gofmt -l cmd internal pkg test testkit bench examples release site; echo "gofmt: the files above are not formatted"; exit 1; }
 	$(GO) vet ./...
 	@for m in $(MODULES); do (cd $$m && echo "vet of $$m" && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
 	$(GO) mod verify >/dev/null
@@ -98,6 +103,7 @@ staticcheck:
 # Tests are vetted by lint.
 unit:
 	$(TEST) ./...
+	cd site && $(TEST) ./...
 
 # -short leaves out what has one goroutine, and what measures memory. These tests compute: as many packages run as there are processors.
 race: build
@@ -109,6 +115,7 @@ race: build
 SHORTER = $(shell grep -rl --include='*_test.go' 'testing\.Short()' $(RACE:/...=))
 unraced:
 	$(TEST) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(RACE)))
+	cd site && $(TEST) ./...
 	$(TEST) -run "^($$(awk '/^func / { name = $$2; sub(/\(.*/, "", name) } /testing\.Short\(\)/ { print name }' $(SHORTER) | paste -sd '|'))$$" $(sort $(addprefix ./,$(patsubst ./%,%,$(dir $(SHORTER)))))
 
 # All packages of tests run the one binary that was built. The Go tool does not see when that changes: it keeps no results (-count=1).
@@ -185,4 +192,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/... ./internal/encryption/...
 
-.PHONY: build serve test test-deep test-peer cross cross-vet release fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration specs upstream vuln generate stale bench bench-go
+.PHONY: build serve test test-deep test-peer cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration specs upstream vuln generate stale bench bench-go

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds a release into dist/: binaries for the platforms given (os/arch ...), packages, a container image, completions,
-# man pages, a bill of materials, checksums. The same commit and Go give the same bytes.
+# man pages, a bill of materials, what channels.sh makes (DOWNLOADS=URL says where releases are published), checksums. The same
+# commit, Go and settings give the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${DIST:-dist}
@@ -57,5 +58,7 @@ if [ -z "${NO_SBOM:-}" ]; then
 	tool cyclonedx-gomod bin -json -noserial -notimestamp -std -licenses -version "v$version" -output "$out/kanzen.cdx.json" "${first[0]}" >"$work/sbom.log" 2>&1 || { cat "$work/sbom.log"; exit 1; }
 fi
 cp release/systemd/kanzen.service release/kubernetes/kanzen.yaml "$out/"
+echo "chart, action, feature, formula, manifest, flake"
+VERSION=$version release/channels.sh "$out"
 (cd "$out" && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
 ls -l "$out"

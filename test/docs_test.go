@@ -1,7 +1,6 @@
 package test
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +12,17 @@ import (
 var (
 	fileBlock    = regexp.MustCompile("(?ms)^```\\S+ file=(\\S+)\n(.*?)^```$")
 	commandBlock = regexp.MustCompile("(?ms)^```console test\n(.*?)^```$")
+	listBlock    = regexp.MustCompile("(?ms)^   ```.*?^   ```$")
+	listIndent   = regexp.MustCompile("(?m)^   ")
 )
+
+// readPage returns a page's text, with the fenced blocks of lists at the margin like all others.
+func readPage(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	return listBlock.ReplaceAllStringFunc(string(text), func(block string) string { return listIndent.ReplaceAllString(block, "") })
+}
 
 // TestDocs runs the commands of the documentation, in their order, as a person would: in a shell, with kanzen and kubectl on
 // PATH, and a server that was started by `kanzen serve`.
@@ -21,12 +30,11 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	things, err := build("THINGS", filepath.Join(t.TempDir(), "things"), "..", "./pkg/extension/examples/things")
 	must(t, err)
-	for _, page := range []string{"first-steps.md", "running.md", "replacing.md", "testing.md", "extension.md", "extensions.md", "backup.md"} {
+	for _, page := range []string{"first-steps.md", "running.md", "replacing.md", "testing.md", "extension.md", "extensions.md", "backup.md",
+		"from/envtest.md", "from/kind.md", "from/k3s.md", "from/kcp.md"} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(filepath.Join("..", "docs", page))
-			must(t, err)
-			text = bytes.ReplaceAll(text, []byte("7443"), []byte(freePort(t)))
+			text := strings.ReplaceAll(readPage(t, filepath.Join("..", "docs", page)), "7443", freePort(t))
 			home := t.TempDir()
 			t.Cleanup(func() { // of a command that failed
 				if pid, err := os.ReadFile(filepath.Join(home, "things.pid")); err == nil && t.Failed() {
@@ -34,11 +42,11 @@ func TestDocs(t *testing.T) {
 				}
 			})
 			serve(t, filepath.Join(home, ".local", "share", "kanzen"))
-			for _, f := range fileBlock.FindAllStringSubmatch(string(text), -1) {
+			for _, f := range fileBlock.FindAllStringSubmatch(text, -1) {
 				must(t, os.WriteFile(filepath.Join(home, f[1]), []byte(f[2]), 0o600))
 			}
 			n := 0
-			for _, block := range commandBlock.FindAllStringSubmatch(string(text), -1) {
+			for _, block := range commandBlock.FindAllStringSubmatch(text, -1) {
 				for line := range strings.Lines(block[1]) {
 					command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ ")
 					if !ok {
@@ -53,8 +61,8 @@ func TestDocs(t *testing.T) {
 					}
 				}
 			}
-			if n < 4 {
-				t.Errorf("%d commands were found", n)
+			if n == 0 {
+				t.Error("no commands were found")
 			}
 		})
 	}

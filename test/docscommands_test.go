@@ -37,6 +37,9 @@ func TestEveryCommandInDocs(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../docs/*.md")
 	must(t, err)
+	guides, err := filepath.Glob("../docs/from/*.md")
+	must(t, err)
+	pages = append(pages, guides...)
 	c := &commandChecks{running: serve(t, filepath.Join(t.TempDir(), "data"), "--planes")}
 	var n atomic.Int64
 	t.Cleanup(func() {
@@ -48,9 +51,7 @@ func TestEveryCommandInDocs(t *testing.T) {
 		page := strings.TrimPrefix(path, "../")
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(path)
-			must(t, err)
-			for _, s := range snippets(page, string(text)) {
+			for _, s := range snippets(page, readPage(t, path)) {
 				for _, line := range commandsOf(t, s) {
 					n.Add(1)
 					if err := c.check(t, s, line); err != nil {
@@ -110,27 +111,31 @@ var programs = []string{
 
 // notCommands are blocks that show something else, by their page and how they begin.
 var notCommands = map[string]string{
-	"docs/operations.md kind: ClusterRole":             "yaml",
-	"docs/operations.md ERROR   webhook":               "an answer",
-	"docs/planes.md apiVersion: planes":                "yaml",
-	"docs/planes.md spec:":                             "yaml",
-	"docs/bundles.md apiVersion: bundle":               "yaml",
-	"docs/bundles.md ~ clusterrole/":                   "an answer",
-	"docs/extensions.md metadata:":                     "yaml",
-	"docs/bundles.md Error: nothing was":               "an answer",
-	"docs/forks.md apiVersion: rbac":                   "yaml",
-	"docs/forks.md s := kanzentest.Start":              "go",
-	"docs/testing.md s := kanzentest.Start":            "go",
-	"docs/scale.md requests ":                          "formulas",
-	"docs/testing.md \"sigs.k8s.io/controller-runtime": "imports",
-	"docs/testing.md testEnv.Options":                  "go",
-	"docs/testing.md func TestController":              "go",
-	"README.md s := testkit.Start":                     "go",
-	"docs/extension.md type Thing struct":              "go",
-	"docs/extension.md extension.Add(":                 "go",
-	"docs/extension.md Subresources: []extension.":     "go",
-	"docs/extension.md host := kanzentest.Start":       "go",
-	"docs/architecture.md cmd/kanzen ":                 "a tree",
+	"docs/operations.md kind: ClusterRole":              "yaml",
+	"docs/operations.md ERROR   webhook":                "an answer",
+	"docs/planes.md apiVersion: planes":                 "yaml",
+	"docs/planes.md spec:":                              "yaml",
+	"docs/bundles.md apiVersion: bundle":                "yaml",
+	"docs/bundles.md ~ clusterrole/":                    "an answer",
+	"docs/extensions.md metadata:":                      "yaml",
+	"docs/bundles.md Error: nothing was":                "an answer",
+	"docs/forks.md apiVersion: rbac":                    "yaml",
+	"docs/forks.md s := kanzentest.Start":               "go",
+	"docs/testing.md s := kanzentest.Start":             "go",
+	"docs/scale.md requests ":                           "formulas",
+	"docs/testing.md \"sigs.k8s.io/controller-runtime":  "imports",
+	"docs/testing.md testEnv.Options":                   "go",
+	"docs/testing.md func TestController":               "go",
+	"README.md s := testkit.Start":                      "go",
+	"docs/extension.md type Thing struct":               "go",
+	"docs/extension.md extension.Add(":                  "go",
+	"docs/extension.md Subresources: []extension.":      "go",
+	"docs/extension.md host := kanzentest.Start":        "go",
+	"docs/architecture.md cmd/kanzen ":                  "a tree",
+	"docs/install.md replicas: 3":                       "yaml",
+	"docs/install.md jobs:":                             "yaml",
+	"docs/install.md {":                                 "yaml",
+	"docs/from/envtest.md KUBEBUILDER_ASSETS=\"$(shell": "make",
 }
 
 // commandsOf returns the command lines of a snippet; of a block that has none it looks at the form.
@@ -291,7 +296,11 @@ func (c *commandChecks) one(t *testing.T, s snippet, dir string, words []string)
 		return goCommand(dir, words[slices.Index(words, "go")+1:])
 	case "make":
 		return makes(words[1:])
-	case "sh": // what `kanzen assets` writes
+	case "sh": // what a release has, or `kanzen assets` writes
+		if words[1] == "get-kanzen.sh" {
+			flags := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !strings.HasPrefix(w, "--") })
+			return hasWords("../release/get-kanzen.sh", flags)
+		}
 		name := strings.TrimSuffix(filepath.Base(words[1]), ".sh")
 		return hasWords("../cmd/kanzen/assets.go", []string{name})
 	case "systemctl", "skopeo", "pip", "npm", "etcdctl", "softhsm2-util", "helm", "docker", "apt", "dnf", "sha256sum", "install":
@@ -364,6 +373,9 @@ var (
 
 // kubectl has kubectl read a command line; what only reads is also run.
 func (c *commandChecks) kubectl(t *testing.T, args []string) error {
+	if args[0] == "ws" {
+		return nil // a plugin of kcp
+	}
 	reads := (args[0] == "get" || args[0] == "explain") && !slices.Contains(args, "-w") && !slices.Contains(args, "NAME")
 	args = append([]string{"--kubeconfig", c.running.kubeconfig()}, args...)
 	if !reads {
@@ -451,6 +463,7 @@ func makes(args []string) error {
 func others(words []string) error {
 	line := strings.Join(words, " ")
 	for begin, of := range map[string][2]string{
+		"systemctl restart":                    {"../release/nfpm.yaml", "/usr/lib/systemd/system/kanzen.service"},
 		"systemctl enable --now kanzen":        {"../release/nfpm.yaml", "/usr/lib/systemd/system/kanzen.service"},
 		"skopeo copy oci-archive:kanzen-image": {"../release/build.sh", "kanzen-image-oci.tar"},
 		"pip install -r requirements.txt":      {"../examples/python/requirements.txt", "kubernetes"},
@@ -460,6 +473,8 @@ func others(words []string) error {
 		"etcdctl snapshot save":                {"../docs/backup.md", "etcdutl"},
 		"etcdctl compact":                      {"../docs/backup.md", "compact"},
 		"etcdctl check perf":                   {"../docs/scale.md", "perf"},
+		"helm show values":                     {"../release/chart/values.yaml", "image"},
+		"helm install":                         {"../release/build.sh", "kanzen-"},
 		"softhsm2-util --init-token":           {"kms_test.go", "softhsm2-util"},
 		"sha256sum --check":                    {"../release/build.sh", "sha256sum"},
 		"install -D -m 0755 kanzen-linux-":     {"../release/build.sh", "kanzen-"},

@@ -26,6 +26,14 @@ func TestKubebuilder(t *testing.T) {
 		}
 		runSuites(t, assets, "-overlay="+withUpstream(t))
 	})
+	t.Run("a server of kanzen test, as an existing cluster", func(t *testing.T) {
+		t.Parallel()
+		// envtest adds no users to a cluster that it has not started.
+		cmd := exec.CommandContext(t.Context(), binaries.kanzen, "test", "--", "go", "test", "-vet=off", "-count=1", "-timeout=5m", "-p=1",
+			"-overlay="+withUpstream(t), "./internal/...", "-args", "-ginkgo.skip=users")
+		cmd.Dir, cmd.Env = "kubebuilder", append(os.Environ(), "USE_EXISTING_CLUSTER=true")
+		passed(t, cmd)
+	})
 	t.Run("kube-apiserver", func(t *testing.T) {
 		t.Parallel()
 		if *peerBin == "" {
@@ -41,6 +49,12 @@ func runSuites(t *testing.T, assets string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append(append([]string{"test", "-vet=off", "-count=1", "-timeout=5m"}, args...), "./internal/...")...)
 	cmd.Dir, cmd.Env = "kubebuilder", append(os.Environ(), "KUBEBUILDER_ASSETS="+assets)
+	passed(t, cmd)
+}
+
+// passed runs a command of go test, both suites of which have to pass.
+func passed(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

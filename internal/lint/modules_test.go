@@ -10,7 +10,7 @@ import (
 
 // modules are compiled by `make test` along with the root. testkit is not among them: its requirements are low on purpose, so that
 // it moves nothing in the modules that use it.
-var modules = []string{"test", "bench", "test/kubebuilder", "examples/operator-test"}
+var modules = []string{"test", "bench", "test/helm", "test/kubebuilder", "examples/operator-test"}
 
 // TestModulesShareVersions has all modules use the same version of what they share: another version of a library is compiled
 // once more, with all that stands on it. A low one may mean hundreds of packages, and minutes.
