@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -145,22 +143,4 @@ func readSkips(path string) (map[string]map[string]string, error) {
 		skips[fields[0]][fields[1]] = fields[2]
 	}
 	return skips, nil
-}
-
-// skipPattern matches the tests that are left out, those that have an outcome, and nothing else.
-func skipPattern(skips map[string]string, outcomes map[string]outcome) string {
-	var names []string
-	for name := range skips {
-		names = append(names, name)
-	}
-	for name := range outcomes {
-		if name == root(name) {
-			names = append(names, name)
-		}
-	}
-	for i, name := range names {
-		names[i] = "^" + strings.ReplaceAll(regexp.QuoteMeta(name), "/", "$/^") + "$"
-	}
-	slices.Sort(names)
-	return strings.Join(names, "|")
 }
