@@ -23,11 +23,12 @@ type Run struct {
 	Suites  []Suite `json:"suites"`
 }
 
-// Suite is what one suite did, and where. It was run as a whole, at one time.
+// Suite is what one suite did, and where.
 type Suite struct {
 	Name        string            `json:"name"`
 	Module      string            `json:"module"` // with its version
 	Packages    []string          `json:"packages"`
+	Of          int               `json:"of"` // packages there are: fewer were run if the run was cut off
 	Date        string            `json:"date"`
 	Commit      string            `json:"commit"` // of kanzen
 	Machine     string            `json:"machine"`

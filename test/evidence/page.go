@@ -35,8 +35,15 @@ func table(b *bytes.Buffer, suites []Suite) {
 	b.WriteString("| suite | packages | kanzen: passed | failed | skipped | seconds | kube-apiserver: passed | failed | skipped | seconds |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, s := range suites {
-		fmt.Fprintf(b, "| %s | %d | %s | %s |\n", s.Name, len(s.Packages), columns(s, Kanzen), columns(s, Peer))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s.Name, packages(s), columns(s, Kanzen), columns(s, Peer))
 	}
+}
+
+func packages(s Suite) string {
+	if len(s.Packages) == s.Of {
+		return strconv.Itoa(s.Of)
+	}
+	return fmt.Sprintf("%d of %d", len(s.Packages), s.Of)
 }
 
 func columns(s Suite, server string) string {

@@ -14,6 +14,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/kanzen-io/kanzen/test/evidence"
 )
 
@@ -26,6 +29,7 @@ func main() {
 	flag.StringVar(&s.packages, "packages", "", "run only packages whose path matches this regular expression; results are then printed and not kept")
 	flag.DurationVar(&s.timeout, "timeout", 20*time.Minute, "for each package on each server")
 	flag.Parse()
+	log.SetLogger(logr.Discard()) // of envtest
 	if err := runAll(s, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -62,17 +66,16 @@ func runAll(s settings, names []string) error {
 		if len(names) > 0 && !slices.Contains(names, t.name) {
 			continue
 		}
-		result, err := run(t, servers, s)
+		result, err := run(t, servers, s, func(result evidence.Suite) error {
+			if s.packages != "" {
+				return nil
+			}
+			return keep(result, order, s.out)
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 		differ = report(result) || differ
-		if s.packages != "" {
-			continue
-		}
-		if err := keep(result, order, s.out); err != nil {
-			return err
-		}
 	}
 	if differ {
 		return fmt.Errorf("kanzen differs; logs are in %s", filepath.Join(s.cache, "logs"))

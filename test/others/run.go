@@ -15,8 +15,8 @@ import (
 	"github.com/kanzen-io/kanzen/test/suite"
 )
 
-// run runs a suite, package by package, on all servers.
-func run(t target, servers []server, s settings) (evidence.Suite, error) {
+// run runs a suite, package by package, on all servers. What it found out so far is kept after each package, because a suite can take hours.
+func run(t target, servers []server, s settings, keep func(evidence.Suite) error) (evidence.Suite, error) {
 	result, err := evidence.Now()
 	if err != nil {
 		return result, err
@@ -31,32 +31,29 @@ func run(t target, servers []server, s settings) (evidence.Suite, error) {
 		return result, err
 	}
 	defer os.RemoveAll(dir)
-	packages, err := packagesOf(dir, t)
+	packages, err := packagesOf(dir, t, s.packages)
 	if err != nil {
 		return result, err
 	}
-	only, err := regexp.Compile(s.packages)
-	if err != nil {
-		return result, err
-	}
+	result.Of = len(packages)
 	all := map[string]*tests{}
 	for _, server := range servers {
 		all[server.name] = newTests()
 	}
 	for _, p := range packages {
-		if !only.MatchString(p.path) {
-			continue
-		}
-		result.Packages = append(result.Packages, p.path)
 		if err := runPackage(t, p, dir, servers, s, all); err != nil {
 			return result, err
 		}
+		result.Packages = append(result.Packages, p.path)
+		for _, server := range servers {
+			result.Servers[server.name] = all[server.name].server(server.version)
+		}
+		result.Differences = differences(all[evidence.Kanzen].outcomes, all[evidence.Peer].outcomes)
+		result.Skipped = all[evidence.Kanzen].skipped()
+		if err := keep(result); err != nil {
+			return result, err
+		}
 	}
-	for _, server := range servers {
-		result.Servers[server.name] = all[server.name].server(server.version)
-	}
-	result.Differences = differences(all[evidence.Kanzen].outcomes, all[evidence.Peer].outcomes)
-	result.Skipped = all[evidence.Kanzen].skipped()
 	return result, nil
 }
 
@@ -95,8 +92,12 @@ type testPackage struct {
 
 const envtestPackage = "sigs.k8s.io/controller-runtime/pkg/envtest"
 
-// packagesOf compiles all packages at once, and finds those whose tests start a server.
-func packagesOf(dir string, t target) ([]testPackage, error) {
+// packagesOf compiles all packages at once, and finds those whose tests start a server and whose paths match the expression.
+func packagesOf(dir string, t target, expression string) ([]testPackage, error) {
+	only, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, err
+	}
 	args := append([]string{"list", "-test", "-export", "-deps", "-f", "{{/* nothing */}}"}, t.goFlags()...)
 	if err := command(dir, "go", append(args, t.packages...)...); err != nil {
 		return nil, err
@@ -116,7 +117,7 @@ func packagesOf(dir string, t target) ([]testPackage, error) {
 			continue
 		}
 		deps := strings.Split(fields[2], ",")
-		if slices.Contains(deps, envtestPackage) {
+		if slices.Contains(deps, envtestPackage) && only.MatchString(path) {
 			packages = append(packages, testPackage{path, fields[1], slices.Contains(deps, "github.com/onsi/ginkgo/v2")})
 		}
 	}

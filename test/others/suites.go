@@ -29,6 +29,9 @@ var targets = []target{
 		name: "gateway-api-experimental", module: "sigs.k8s.io/gateway-api@v1.4.1", packages: []string{"./pkg/test/cel"}, tags: "experimental", crds: "config/crd/experimental",
 		leftOut: map[string]string{"pkg/test/crd": "downloads kube-apiserver, and runs on no other"},
 	},
+	{name: "controller-runtime", module: "sigs.k8s.io/controller-runtime@v0.24.1", packages: []string{"./pkg/..."}},
+	{name: "source-controller", module: "github.com/fluxcd/source-controller@v1.9.6", packages: []string{"./internal/..."},
+		with: map[string]from{"api": {"github.com/fluxcd/source-controller/api@v1.9.6", "."}}},
 	{name: "karpenter", module: "sigs.k8s.io/karpenter@v1.14.1", packages: []string{"./pkg/..."}},
 	{
 		name: "cluster-api", module: "sigs.k8s.io/cluster-api@v1.14.2", packages: []string{"./bootstrap/...", "./controllers/...", "./controlplane/...", "./core/...", "./internal/...", "./util/..."},
