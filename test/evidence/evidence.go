@@ -116,7 +116,7 @@ func Read(path string) (Run, error) {
 	return r, nil
 }
 
-// Put puts a suite in the place of the former one of its name. Those without a place in the order of names are dropped.
+// Put puts a suite in the place of the former one of its name. Those that are not among the names, which are in their order, are dropped.
 func (r *Run) Put(s Suite, order []string) {
 	r.Suites = slices.DeleteFunc(r.Suites, func(old Suite) bool { return old.Name == s.Name || !slices.Contains(order, old.Name) })
 	r.Suites = append(r.Suites, s)

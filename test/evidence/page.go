@@ -22,20 +22,22 @@ func page(runs []Run) []byte {
 	var b bytes.Buffer
 	b.WriteString(intro)
 	for _, r := range runs {
-		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s\n\n", r.Title, r.Command, r.Text)
-		table(&b, r.Suites)
-		for _, s := range r.Suites {
-			details(&b, s)
-		}
+		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s\n", r.Title, r.Command, r.Text)
+		counts(&b, r.Suites)
+		places(&b, r.Suites)
+		differences(&b, r.Suites)
+		failures(&b, r.Suites)
+		reasons(&b, "left out", r.Suites, func(s Suite) []Reason { return s.LeftOut })
+		reasons(&b, "tests that skip themselves", r.Suites, func(s Suite) []Reason { return s.Skipped })
 	}
 	return b.Bytes()
 }
 
-func table(b *bytes.Buffer, suites []Suite) {
-	b.WriteString("| suite | packages | kanzen: passed | failed | skipped | seconds | kube-apiserver: passed | failed | skipped | seconds |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
+func counts(b *bytes.Buffer, suites []Suite) {
+	b.WriteString("\n| suite | module | packages | kanzen: passed | failed | skipped | seconds | kube-apiserver: passed | failed | skipped | seconds |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, s := range suites {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", s.Name, packages(s), columns(s, Kanzen), columns(s, Peer))
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", s.Name, s.Module, packages(s), columns(s, Kanzen), columns(s, Peer))
 	}
 }
 
@@ -58,34 +60,62 @@ func columns(s Suite, server string) string {
 	return strings.Join(out, " | ")
 }
 
-func details(b *bytes.Buffer, s Suite) {
-	fmt.Fprintf(b, "\n### %s\n\n%s, on %s: kanzen %s (%s) and kube-apiserver %s; %s.\n",
-		s.Name, s.Module, s.Date, s.Servers[Kanzen].Version, s.Commit, s.Servers[Peer].Version, s.Machine)
-	if len(s.Differences) == 0 {
-		b.WriteString("All tests ended the same on both servers.\n")
-	} else {
-		b.WriteString("These tests did not end the same on both servers:\n\n| test | kanzen | kube-apiserver |\n|---|---|---|\n")
-		for _, d := range s.Differences {
-			fmt.Fprintf(b, "| %s | %s | %s |\n", cell(d.Test), d.Kanzen, d.Peer)
+// places says when and where suites were run, once for those that share all of it.
+func places(b *bytes.Buffer, suites []Suite) {
+	var order []string
+	names := map[string][]string{}
+	for _, s := range suites {
+		place := fmt.Sprintf("%s, kanzen of commit %s (%s)", s.Date, s.Commit, s.Servers[Kanzen].Version)
+		if of, asked := s.Servers[Peer]; asked {
+			place += ", kube-apiserver " + of.Version
 		}
-	}
-	if failing := s.failOnBoth(); len(failing) > 0 {
-		b.WriteString("\nThese tests fail on both servers:\n\n")
-		for _, name := range failing {
-			fmt.Fprintf(b, "- %s\n", cell(name))
+		place += "; " + s.Machine
+		if names[place] == nil {
+			order = append(order, place)
 		}
+		names[place] = append(names[place], s.Name)
 	}
-	reasons(b, "left out", s.LeftOut)
-	reasons(b, "skip themselves", s.Skipped)
+	b.WriteString("\n")
+	for _, place := range order {
+		fmt.Fprintf(b, "- %s: %s\n", place, strings.Join(names[place], ", "))
+	}
 }
 
-func reasons(b *bytes.Buffer, title string, reasons []Reason) {
-	if len(reasons) == 0 {
+func differences(b *bytes.Buffer, suites []Suite) {
+	var rows []string
+	for _, s := range suites {
+		for _, d := range s.Differences {
+			rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s |\n", s.Name, cell(d.Test), d.Kanzen, d.Peer))
+		}
+	}
+	if len(rows) == 0 {
+		b.WriteString("\nNo test that was run on both servers ended differently.\n")
 		return
 	}
-	fmt.Fprintf(b, "\n| %s | reason |\n|---|---|\n", title)
-	for _, r := range reasons {
-		fmt.Fprintf(b, "| %s | %s |\n", cell(r.Tests), cell(r.Reason))
+	fmt.Fprintf(b, "\nThese tests did not end the same on both servers:\n\n| suite | test | kanzen | kube-apiserver |\n|---|---|---|---|\n%s", strings.Join(rows, ""))
+}
+
+func failures(b *bytes.Buffer, suites []Suite) {
+	var rows []string
+	for _, s := range suites {
+		for _, name := range s.failOnBoth() {
+			rows = append(rows, fmt.Sprintf("| %s | %s |\n", s.Name, cell(name)))
+		}
+	}
+	if len(rows) > 0 {
+		fmt.Fprintf(b, "\nThese tests fail on both servers:\n\n| suite | test |\n|---|---|\n%s", strings.Join(rows, ""))
+	}
+}
+
+func reasons(b *bytes.Buffer, title string, suites []Suite, of func(Suite) []Reason) {
+	var rows []string
+	for _, s := range suites {
+		for _, r := range of(s) {
+			rows = append(rows, fmt.Sprintf("| %s | %s | %s |\n", s.Name, cell(r.Tests), cell(r.Reason)))
+		}
+	}
+	if len(rows) > 0 {
+		fmt.Fprintf(b, "\n| suite | %s | reason |\n|---|---|---|\n%s", title, strings.Join(rows, ""))
 	}
 }
 
@@ -103,7 +133,7 @@ func (s *Suite) failOnBoth() (names []string) {
 	return names
 }
 
-// cell is text that does not end a cell of a table, and is not read as Markdown or a page's command.
+// cell is text that neither ends a cell of a table nor is read as Markdown.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(text)
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kanzen-io/kanzen/test/evidence"
+	"github.com/kanzen-io/kanzen/test/suite"
 )
 
 // server is one that suites run on.
@@ -50,11 +51,10 @@ func makeServers(s settings) ([]server, error) {
 // makeServer puts programs where setup-envtest keeps those that it has downloaded: suites that would download them find them there, and
 // the others are told of the folder.
 func makeServer(name, programs, data, kubectl string) (server, error) {
-	out, err := exec.Command(filepath.Join(programs, "kube-apiserver"), "--version").Output()
+	version, err := suite.Version(filepath.Join(programs, "kube-apiserver"))
 	if err != nil {
-		return server{}, fmt.Errorf("%s --version: %w", name, err)
+		return server{}, err
 	}
-	version := strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes v")
 	number, _, _ := strings.Cut(version, "+")
 	dir := filepath.Join(data, "kubebuilder-envtest", "k8s", fmt.Sprintf("%s-%s-%s", number, runtime.GOOS, runtime.GOARCH))
 	env := []string{"KUBEBUILDER_ASSETS=" + dir, "XDG_DATA_HOME=" + data, "K8S_VERSION=" + number}

@@ -176,6 +176,15 @@ func Root(name string) string {
 	return name
 }
 
+// Version asks a server that is named kube-apiserver for its version.
+func Version(program string) (string, error) {
+	out, err := exec.Command(program, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s --version: %w", program, err)
+	}
+	return strings.TrimPrefix(strings.TrimSpace(string(out)), "Kubernetes v"), nil
+}
+
 // Create creates a file and the folders that it is in.
 func Create(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

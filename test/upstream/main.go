@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/kanzen-io/kanzen/test/evidence"
+	"github.com/kanzen-io/kanzen/test/suite"
 )
 
 func main() {
@@ -23,6 +26,7 @@ func main() {
 	flag.StringVar(&s.cache, "cache", "../bin/upstream", "folder for the copy of the kubernetes module, test binaries, logs and results")
 	flag.DurationVar(&s.timeout, "timeout", 20*time.Minute, "for each package")
 	flag.StringVar(&s.results, "results", "", "file of the results (JSON), to which those of this run are added (default CACHE/results.json)")
+	flag.StringVar(&s.evidence, "evidence", "../docs/evidence/upstream-integration.json", "file of evidence, to which whole packages of this run are added; none if empty")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()
@@ -38,8 +42,8 @@ func main() {
 }
 
 type settings struct {
-	kanzen, peer, etcd, cache, results string
-	timeout                            time.Duration
+	kanzen, peer, etcd, cache, results, evidence string
+	timeout                                      time.Duration
 }
 
 func runAll(s settings, selections []string) error {
@@ -51,6 +55,10 @@ func runAll(s settings, selections []string) error {
 		return err
 	}
 	skips, err := readSkips("upstream/skipped.txt")
+	if err != nil {
+		return err
+	}
+	versions, err := s.versions()
 	if err != nil {
 		return err
 	}
@@ -69,6 +77,11 @@ func runAll(s settings, selections []string) error {
 		p := runPackage(module, binary, pkg, tests, skips[pkg], s)
 		differ = p.print() || differ
 		all.add(p, tests != "")
+		if tests == "" && s.evidence != "" {
+			if err := p.keep(s.evidence, module.name, versions); err != nil {
+				return err
+			}
+		}
 		if err := all.write(s.results); err != nil {
 			return err
 		}
@@ -82,8 +95,8 @@ func runAll(s settings, selections []string) error {
 
 // The names of the servers, in results and logs.
 const (
-	kanzen = "kanzen"
-	peer   = "kube-apiserver"
+	kanzen = evidence.Kanzen
+	peer   = evidence.Peer
 )
 
 // server is a program that tests run on.
@@ -91,7 +104,7 @@ type server struct{ name, path string }
 
 // check makes the paths absolute, and gives kanzen the name under which it serves as kube-apiserver does.
 func (s *settings) check() error {
-	for _, path := range []*string{&s.kanzen, &s.peer, &s.etcd, &s.cache, &s.results} {
+	for _, path := range []*string{&s.kanzen, &s.peer, &s.etcd, &s.cache, &s.results, &s.evidence} {
 		if *path == "" {
 			continue
 		}
@@ -118,6 +131,21 @@ func (s *settings) check() error {
 	}
 	s.kanzen = link
 	return nil
+}
+
+// versions asks the servers for theirs.
+func (s *settings) versions() (map[string]string, error) {
+	versions := map[string]string{}
+	for name, program := range map[string]string{kanzen: s.kanzen, peer: s.peer} {
+		if program == "" {
+			continue
+		}
+		var err error
+		if versions[name], err = suite.Version(program); err != nil {
+			return nil, err
+		}
+	}
+	return versions, nil
 }
 
 // readSkips reads lines of "package test reason"; empty lines and those that begin with # are remarks. It maps a package to its tests

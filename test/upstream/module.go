@@ -13,7 +13,7 @@ import (
 )
 
 // module is a copy of k8s.io/kubernetes in which tests start a program: files of the module cache may not be overlaid.
-type module struct{ dir, modfile, binaries string }
+type module struct{ name, dir, modfile, binaries string }
 
 // pinned is the module whose go.mod says which k8s.io/kubernetes it is, and which libraries go with it.
 const pinned = "../bench/peer"
@@ -30,7 +30,7 @@ func prepare(cache string) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &module{dir: filepath.Join(cache, "kubernetes@"+version), modfile: filepath.Join(cache, "go.mod"), binaries: filepath.Join(cache, "bin")}
+	m := &module{name: "k8s.io/kubernetes " + version, dir: filepath.Join(cache, "kubernetes@"+version), modfile: filepath.Join(cache, "go.mod"), binaries: filepath.Join(cache, "bin")}
 	if _, err := os.Stat(m.dir); os.IsNotExist(err) {
 		fmt.Printf("copying k8s.io/kubernetes %s\n", version)
 		if err := suite.CopyModule(dir, m.dir, change); err != nil {

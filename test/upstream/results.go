@@ -91,10 +91,13 @@ func (p *packageResult) count(server string, what suite.Outcome) int {
 }
 
 // failed are the whole tests that do not pass on kanzen.
-func (p *packageResult) failed() []string {
+func (p *packageResult) failed() []string { return p.failing(kanzen) }
+
+// failing are the whole tests that do not pass on a server.
+func (p *packageResult) failing(server string) []string {
 	var names []string
-	for _, name := range sorted(p.Tests[kanzen]) {
-		if o := p.Tests[kanzen][name]; (o == "fail" || o == "cut") && name == suite.Root(name) {
+	for _, name := range sorted(p.Tests[server]) {
+		if o := p.Tests[server][name]; (o == "fail" || o == "cut") && name == suite.Root(name) {
 			names = append(names, name)
 		}
 	}

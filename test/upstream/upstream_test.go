@@ -4,9 +4,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kanzen-io/kanzen/test/evidence"
 	"github.com/kanzen-io/kanzen/test/suite"
 )
 
@@ -38,5 +41,38 @@ func TestSkipped(t *testing.T) {
 	}
 	if got := skips["a"]; !maps.Equal(got, map[string]string{"TestX": "why it is", "TestXY": "because"}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestEvidence counts whole tests, and names kube-apiserver only where it was asked.
+func TestEvidence(t *testing.T) {
+	p := packageResult{Package: "apiserver", Seconds: 7, Skipped: map[string]string{"TestD": "why"}, Reasons: map[string]string{"TestC": "because", "TestC/one": "because"},
+		Tests: map[string]map[string]suite.Outcome{
+			"kanzen":         {"TestA": "pass", "TestA/one": "pass", "TestB": "cut", "TestC": "skip"},
+			"kube-apiserver": {"TestB": "pass"},
+		}}
+	path := filepath.Join(t.TempDir(), "upstream.json")
+	for range 2 { // the second replaces the first
+		if err := p.keep(path, "kubernetes v1", map[string]string{"kanzen": "1+kanzen", "kube-apiserver": "1"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := evidence.Read(path)
+	if err != nil || len(kept.Suites) != 1 {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	got := kept.Suites[0]
+	want := map[string]evidence.Server{
+		"kanzen":         {Version: "1+kanzen", Passed: 1, Failed: 1, Skipped: 1, Seconds: 7, Failing: []string{"TestB"}},
+		"kube-apiserver": {Version: "1", Passed: 1},
+	}
+	if !reflect.DeepEqual(got.Servers, want) {
+		t.Errorf("%+v", got.Servers)
+	}
+	if want := []evidence.Difference{{Test: "TestB", Kanzen: "cut", Peer: "pass"}}; !slices.Equal(got.Differences, want) {
+		t.Errorf("%+v", got.Differences)
+	}
+	if !slices.Equal(got.LeftOut, []evidence.Reason{{Tests: "TestD", Reason: "why"}}) || !slices.Equal(got.Skipped, []evidence.Reason{{Tests: "TestC", Reason: "because"}}) {
+		t.Errorf("%+v, %+v", got.LeftOut, got.Skipped)
 	}
 }
