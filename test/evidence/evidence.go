@@ -34,6 +34,7 @@ type Suite struct {
 	Machine     string            `json:"machine"`
 	Servers     map[string]Server `json:"servers"`
 	Differences []Difference      `json:"differences,omitempty"`
+	Known       map[string]string `json:"known,omitempty"`   // why a test fails on both
 	Skipped     []Reason          `json:"skipped,omitempty"` // by the suite, on kanzen
 	LeftOut     []Reason          `json:"leftOut,omitempty"` // by who runs it
 }

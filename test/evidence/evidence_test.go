@@ -9,9 +9,9 @@ func TestPage(t *testing.T) {
 	s := Suite{Name: "a", Module: "m v1", Packages: []string{"./p"}, Of: 3, Servers: map[string]Server{
 		Kanzen: {Passed: 3, Failed: 2, Failing: []string{"one", "two"}, Seconds: 5},
 		Peer:   {Passed: 4, Failed: 1, Failing: []string{"two"}, Seconds: 9},
-	}, Differences: []Difference{{"one", "fail", "pass"}}}
+	}, Differences: []Difference{{"one", "fail", "pass"}}, Known: map[string]string{"two": "old | words"}}
 	got := string(page([]Run{{Title: "Others", Suites: []Suite{s, {Name: "b"}}}}))
-	for _, want := range []string{"| a | m v1 | 1 of 3 | 3 | 2 | 0 | 5 | 4 | 1 | 0 | 9 |", "| a | one | fail | pass |\n", "fail on both servers:\n\n| suite | test |\n|---|---|\n| a | two |\n", "| b |  | 0 | – | – | – | – | – ", "(), kube-apiserver ; : a\n"} {
+	for _, want := range []string{"| a | m v1 | 1 of 3 | 3 | 2 | 0 | 5 | 4 | 1 | 0 | 9 |", "| a | one | fail | pass |\n", "| a | two | old \\| words |\n", "| b |  | 0 | – | – | – | – | – ", "(), kube-apiserver ; : a\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page has no %q:\n%s", want, got)
 		}

@@ -99,11 +99,11 @@ func failures(b *bytes.Buffer, suites []Suite) {
 	var rows []string
 	for _, s := range suites {
 		for _, name := range s.failOnBoth() {
-			rows = append(rows, fmt.Sprintf("| %s | %s |\n", s.Name, cell(name)))
+			rows = append(rows, fmt.Sprintf("| %s | %s | %s |\n", s.Name, cell(name), cell(s.Known[name])))
 		}
 	}
 	if len(rows) > 0 {
-		fmt.Fprintf(b, "\nThese tests fail on both servers:\n\n| suite | test |\n|---|---|\n%s", strings.Join(rows, ""))
+		fmt.Fprintf(b, "\nThese tests fail on both servers:\n\n| suite | test | reason, where it is known |\n|---|---|---|\n%s", strings.Join(rows, ""))
 	}
 }
 

@@ -21,7 +21,7 @@ func run(t target, servers []server, s settings, keep func(evidence.Suite) error
 	if err != nil {
 		return result, err
 	}
-	result.Name, result.Module = t.name, strings.Replace(t.module, "@", " ", 1)
+	result.Name, result.Module, result.Known = t.name, strings.Replace(t.module, "@", " ", 1), t.known
 	for _, tests := range slices.Sorted(maps.Keys(t.leftOut)) {
 		result.LeftOut = append(result.LeftOut, evidence.Reason{Tests: tests, Reason: t.leftOut[tests]})
 	}
