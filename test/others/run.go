@@ -16,7 +16,7 @@ import (
 )
 
 // run runs a suite, package by package, on all servers. What it found out so far is kept after each package, because a suite can take hours.
-func run(t target, servers []server, s settings, keep func(evidence.Suite) error) (evidence.Suite, error) {
+func run(t target, servers []server, s settings, kept func(evidence.Suite) error) (evidence.Suite, error) {
 	result, err := evidence.Now()
 	if err != nil {
 		return result, err
@@ -50,7 +50,7 @@ func run(t target, servers []server, s settings, keep func(evidence.Suite) error
 		}
 		result.Differences = differences(all[evidence.Kanzen].outcomes, all[evidence.Peer].outcomes)
 		result.Skipped = all[evidence.Kanzen].skipped()
-		if err := keep(result); err != nil {
+		if err := kept(result); err != nil {
 			return result, err
 		}
 	}
@@ -66,22 +66,7 @@ func copyTarget(t target, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := suite.CopyModule(source, dir, plain); err != nil {
-		return err
-	}
-	for folder, from := range t.with {
-		if _, source, err = suite.Download(".", from.module); err != nil {
-			return err
-		}
-		to := filepath.Join(dir, folder)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
-		}
-		if err := suite.CopyModule(filepath.Join(source, from.folder), to, plain); err != nil {
-			return err
-		}
-	}
-	return nil
+	return suite.CopyModule(source, dir, plain)
 }
 
 // testPackage is a package with tests that start a server.

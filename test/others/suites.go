@@ -8,20 +8,14 @@ type target struct {
 	tags     string // of its files
 	// crds is a folder of definitions for a suite that tests a server that is there, and wants them to be in it.
 	crds string
-	// with are folders that the module's own files expect and its archive has not, because they are modules of their own or are
-	// made by its Makefile.
-	with map[string]from
 	// leftOut are tests that are not asked for, by their names, or by expressions that match the texts of Ginkgo's specs; and why.
 	leftOut map[string]string
 	// known says why a test fails on both servers.
 	known map[string]string
 }
 
-// from is a folder of a module (PATH@VERSION).
-type from struct{ module, folder string }
-
-// targets are all suites, in the order of the page. The newest versions that the Go of this repository compiles, and that have their tests
-// in the module.
+// targets are all suites, in the order of the page: the newest versions that the Go of this repository compiles and that have their tests in the
+// module; of controller-runtime, that of test/go.mod.
 var targets = []target{
 	{
 		name: "gateway-api-standard", module: "sigs.k8s.io/gateway-api@v1.4.1", packages: []string{"./pkg/test/cel"}, tags: "standard", crds: "config/crd/standard",
@@ -35,12 +29,5 @@ var targets = []target{
 		},
 	},
 	{name: "controller-runtime", module: "sigs.k8s.io/controller-runtime@v0.24.1", packages: []string{"./pkg/..."}},
-	{name: "source-controller", module: "github.com/fluxcd/source-controller@v1.9.6", packages: []string{"./internal/..."},
-		with: map[string]from{"api": {"github.com/fluxcd/source-controller/api@v1.9.6", "."}}},
 	{name: "karpenter", module: "sigs.k8s.io/karpenter@v1.14.1", packages: []string{"./pkg/..."}},
-	{
-		name: "cluster-api", module: "sigs.k8s.io/cluster-api@v1.14.2", packages: []string{"./bootstrap/...", "./controllers/...", "./controlplane/...", "./core/...", "./internal/...", "./util/..."},
-		with: map[string]from{"api": {"sigs.k8s.io/cluster-api/api@v1.14.2", "."}},
-	},
-	{name: "gatekeeper", module: "github.com/open-policy-agent/gatekeeper/v3@v3.23.1", packages: []string{"./pkg/..."}},
 }
