@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -63,7 +64,10 @@ func makeServer(name, programs, data, kubectl string) (server, error) {
 
 // start starts the server with definitions, and writes its administrator's kubeconfig.
 func (s *server) start(crds, kubeconfig string) (stop func(), err error) {
-	env := &envtest.Environment{BinaryAssetsDirectory: s.assets, CRDDirectoryPaths: []string{crds}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: s.assets, CRDDirectoryPaths: []string{crds}, ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute, // machines are busy
+	}
 	if _, err := env.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", s.name, err)
 	}
