@@ -157,10 +157,20 @@ PACKAGES ?= apiserver apiserver/admissionwebhook apiserver/anonymous apiserver/a
 upstream-integration: build bench/peer/bin/etcd $(if $(PEER),bench/peer/bin/kube-apiserver)
 	cd test && $(GO) run ./upstream $(if $(PEER),-peer ../bench/peer/bin/kube-apiserver) $(foreach p,$(addsuffix $(if $(RUN),:$(RUN)),$(PACKAGES)),'$(p)')
 
+# Test suites of other projects (docs/others.md), those of test/others/suites.go or SUITES of them, on kanzen and on kube-apiserver. docs/evidence
+# keeps what they say, unless PACKAGE, a regular expression, selects some of their packages.
+others: build bench/peer/bin/kube-apiserver
+	cd test && $(GO) run ./others $(if $(PACKAGE),-packages '$(PACKAGE)') $(SUITES)
+	@$(MAKE) --no-print-directory evidence
+
+# docs/evidence.md and docs/evidence.json, from what runs have left in docs/evidence.
+evidence:
+	cd test && $(GO) run ./evidence/write
+
 # Kubernetes' own end-to-end specs, those that need no kubelet, on kube-apiserver and on kanzen with all additions and with none: a quarter of
 # an hour, and as long the first time for building them. bin/specs has what they say.
 specs: build bench/peer/bin/kube-apiserver bench/peer/bin/kube-controller-manager bench/peer/bin/e2e.test bench/peer/bin/ginkgo
-	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -count=1 -timeout 150m -v -run '^TestSpecs$$' -specs -specs.out ../bin/specs $(if $(FOCUS),-specs.focus '$(FOCUS)') .
+	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -count=1 -timeout 150m -v -run '^TestSpecs$$' -specs -specs.out ../bin/specs $(if $(FOCUS),,-specs.evidence ../docs/evidence/specs.json) $(if $(FOCUS),-specs.focus '$(FOCUS)') .
 
 # What has to be decided to take up another version of Kubernetes (docs/upstream.md): make upstream VERSION=v1.38.0. With RECORD=1 its
 # facts become what TestFacts asks of kanzen.
@@ -192,4 +202,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/... ./internal/encryption/...
 
-.PHONY: build serve test test-deep test-peer cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration specs upstream vuln generate stale bench bench-go
+.PHONY: build serve test test-deep test-peer cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs upstream vuln generate stale bench bench-go

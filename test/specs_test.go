@@ -25,12 +25,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kanzen-io/kanzen/test/evidence"
 	"github.com/kanzen-io/kanzen/test/peer"
+	"github.com/kanzen-io/kanzen/test/suite"
 )
 
 var (
 	withSpecs  = flag.Bool("specs", false, "run those of Kubernetes' end-to-end specs that need no kubelet on kube-apiserver and on kanzen; make specs builds the programs")
 	specsFocus = flag.String("specs.focus", "", "a regular expression of the specs to run; default: all that need no kubelet")
+	specsKept  = flag.String("specs.evidence", "", "file of evidence to write (default: none)")
 	specsOut   = flag.String("specs.out", "", "folder for the output of the specs and of the servers (default: none is kept)")
 )
 
@@ -53,7 +56,7 @@ func TestSpecs(t *testing.T) {
 	if !*withSpecs {
 		t.Skip("needs -specs, and minutes")
 	}
-	outcomes := map[string]map[string]string{}
+	outcomes, seconds := map[string]map[string]string{}, map[string]int{}
 	for _, server := range []struct {
 		name  string
 		begin func(t *testing.T, dir string) (kubeconfig string, controllers []string)
@@ -67,8 +70,13 @@ func TestSpecs(t *testing.T) {
 			addNode(t, kubeconfig)
 			start(t, peerProgram(t, "kube-controller-manager"), append(controllers, "--kubeconfig="+kubeconfig,
 				"--use-service-account-credentials=true", "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port="+peer.FreePort(t))...)
+			began := time.Now()
 			outcomes[server.name] = runSpecs(t, server.name, kubeconfig)
+			seconds[server.name] = int(time.Since(began).Seconds())
 		})
+	}
+	if *specsKept != "" {
+		keepSpecs(t, outcomes, seconds)
 	}
 	compareSpecs(t, outcomes)
 }
@@ -174,6 +182,47 @@ func specOutcomes(t *testing.T, report []byte) map[string]string {
 		t.Fatal("no spec was run")
 	}
 	return outcomes
+}
+
+// keepSpecs writes the file of evidence: a suite for kanzen with all additions and one for kanzen with none.
+func keepSpecs(t *testing.T, outcomes map[string]map[string]string, seconds map[string]int) {
+	t.Helper()
+	peerVersion, err := suite.Version(peerProgram(t, "kube-apiserver"))
+	must(t, err)
+	version, err := suite.Version(link(t, "kube-apiserver"))
+	must(t, err)
+	kept := evidence.Run{Title: "Kubernetes' end-to-end specs", Command: "make specs",
+		Text: "runs the end-to-end specs of Kubernetes that need no kubelet ([benchmarks/extensions.md](benchmarks/extensions.md)), on kube-apiserver, on kanzen with all\nadditions to the API and on kanzen with none."}
+	for _, name := range []string{"kanzen", "kanzen without additions"} {
+		s, err := evidence.Now()
+		must(t, err)
+		s.Name, s.Module, s.Packages, s.Of = "test/e2e on "+name, "k8s.io/kubernetes v"+peerVersion, []string{"test/e2e"}, 1
+		s.Servers[evidence.Kanzen] = countSpecs(version, seconds[name], outcomes[name])
+		s.Servers[evidence.Peer] = countSpecs(peerVersion, seconds[evidence.Peer], outcomes[evidence.Peer])
+		for _, spec := range slices.Sorted(maps.Keys(outcomes[evidence.Peer])) {
+			if ours, theirs := outcomes[name][spec], outcomes[evidence.Peer][spec]; ours != theirs {
+				s.Differences = append(s.Differences, evidence.Difference{Test: spec, Kanzen: ours, Peer: theirs})
+			}
+		}
+		kept.Suites = append(kept.Suites, s)
+	}
+	must(t, kept.Write(*specsKept))
+}
+
+func countSpecs(version string, seconds int, outcomes map[string]string) evidence.Server {
+	of := evidence.Server{Version: version, Seconds: seconds}
+	for _, spec := range slices.Sorted(maps.Keys(outcomes)) {
+		switch outcomes[spec] {
+		case "passed":
+			of.Passed++
+		case "skipped", "pending":
+			of.Skipped++
+		default:
+			of.Failed++
+			of.Failing = append(of.Failing, spec)
+		}
+	}
+	return of
 }
 
 // compareSpecs prints how many specs ended how, and has the test fail for those that pass on kube-apiserver and not on kanzen.

@@ -11,10 +11,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/kanzen-io/kanzen/test/evidence"
+	"github.com/kanzen-io/kanzen/test/suite"
 )
 
 func main() {
@@ -25,6 +26,7 @@ func main() {
 	flag.StringVar(&s.cache, "cache", "../bin/upstream", "folder for the copy of the kubernetes module, test binaries, logs and results")
 	flag.DurationVar(&s.timeout, "timeout", 20*time.Minute, "for each package")
 	flag.StringVar(&s.results, "results", "", "file of the results (JSON), to which those of this run are added (default CACHE/results.json)")
+	flag.StringVar(&s.evidence, "evidence", "../docs/evidence/upstream-integration.json", "file of evidence, to which whole packages of this run are added; none if empty")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()
@@ -40,8 +42,8 @@ func main() {
 }
 
 type settings struct {
-	kanzen, peer, etcd, cache, results string
-	timeout                            time.Duration
+	kanzen, peer, etcd, cache, results, evidence string
+	timeout                                      time.Duration
 }
 
 func runAll(s settings, selections []string) error {
@@ -53,6 +55,10 @@ func runAll(s settings, selections []string) error {
 		return err
 	}
 	skips, err := readSkips("upstream/skipped.txt")
+	if err != nil {
+		return err
+	}
+	versions, err := s.versions()
 	if err != nil {
 		return err
 	}
@@ -71,6 +77,11 @@ func runAll(s settings, selections []string) error {
 		p := runPackage(module, binary, pkg, tests, skips[pkg], s)
 		differ = p.print() || differ
 		all.add(p, tests != "")
+		if tests == "" && s.evidence != "" {
+			if err := p.keep(s.evidence, module.name, versions); err != nil {
+				return err
+			}
+		}
 		if err := all.write(s.results); err != nil {
 			return err
 		}
@@ -84,8 +95,8 @@ func runAll(s settings, selections []string) error {
 
 // The names of the servers, in results and logs.
 const (
-	kanzen = "kanzen"
-	peer   = "kube-apiserver"
+	kanzen = evidence.Kanzen
+	peer   = evidence.Peer
 )
 
 // server is a program that tests run on.
@@ -93,7 +104,7 @@ type server struct{ name, path string }
 
 // check makes the paths absolute, and gives kanzen the name under which it serves as kube-apiserver does.
 func (s *settings) check() error {
-	for _, path := range []*string{&s.kanzen, &s.peer, &s.etcd, &s.cache, &s.results} {
+	for _, path := range []*string{&s.kanzen, &s.peer, &s.etcd, &s.cache, &s.results, &s.evidence} {
 		if *path == "" {
 			continue
 		}
@@ -122,6 +133,21 @@ func (s *settings) check() error {
 	return nil
 }
 
+// versions asks the servers for theirs.
+func (s *settings) versions() (map[string]string, error) {
+	versions := map[string]string{}
+	for name, program := range map[string]string{kanzen: s.kanzen, peer: s.peer} {
+		if program == "" {
+			continue
+		}
+		var err error
+		if versions[name], err = suite.Version(program); err != nil {
+			return nil, err
+		}
+	}
+	return versions, nil
+}
+
 // readSkips reads lines of "package test reason"; empty lines and those that begin with # are remarks. It maps a package to its tests
 // and these to reasons.
 func readSkips(path string) (map[string]map[string]string, error) {
@@ -145,22 +171,4 @@ func readSkips(path string) (map[string]map[string]string, error) {
 		skips[fields[0]][fields[1]] = fields[2]
 	}
 	return skips, nil
-}
-
-// skipPattern matches the tests that are left out, those that have an outcome, and nothing else.
-func skipPattern(skips map[string]string, outcomes map[string]outcome) string {
-	var names []string
-	for name := range skips {
-		names = append(names, name)
-	}
-	for name := range outcomes {
-		if name == root(name) {
-			names = append(names, name)
-		}
-	}
-	for i, name := range names {
-		names[i] = "^" + strings.ReplaceAll(regexp.QuoteMeta(name), "/", "$/^") + "$"
-	}
-	slices.Sort(names)
-	return strings.Join(names, "|")
 }

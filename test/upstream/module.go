@@ -2,17 +2,18 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/kanzen-io/kanzen/test/suite"
 )
 
 // module is a copy of k8s.io/kubernetes in which tests start a program: files of the module cache may not be overlaid.
-type module struct{ dir, modfile, binaries string }
+type module struct{ name, dir, modfile, binaries string }
 
 // pinned is the module whose go.mod says which k8s.io/kubernetes it is, and which libraries go with it.
 const pinned = "../bench/peer"
@@ -25,14 +26,14 @@ var renamed = map[string]struct{ from, to string }{
 }
 
 func prepare(cache string) (*module, error) {
-	version, dir, err := download("k8s.io/kubernetes")
+	version, dir, err := suite.Download(pinned, "k8s.io/kubernetes")
 	if err != nil {
 		return nil, err
 	}
-	m := &module{dir: filepath.Join(cache, "kubernetes@"+version), modfile: filepath.Join(cache, "go.mod"), binaries: filepath.Join(cache, "bin")}
+	m := &module{name: "k8s.io/kubernetes " + version, dir: filepath.Join(cache, "kubernetes@"+version), modfile: filepath.Join(cache, "go.mod"), binaries: filepath.Join(cache, "bin")}
 	if _, err := os.Stat(m.dir); os.IsNotExist(err) {
 		fmt.Printf("copying k8s.io/kubernetes %s\n", version)
-		if err := copyModule(dir, m.dir); err != nil {
+		if err := suite.CopyModule(dir, m.dir, change); err != nil {
 			return nil, err
 		}
 	}
@@ -42,57 +43,18 @@ func prepare(cache string) (*module, error) {
 	return m, m.writeModfile()
 }
 
-// download returns the version of a module and the folder of the module cache that holds it.
-func download(path string) (version, dir string, err error) {
-	cmd := exec.Command("go", "mod", "download", "-json", path)
-	cmd.Dir = pinned
-	out, err := cmd.Output()
-	if err != nil {
-		return "", "", fmt.Errorf("go mod download %s: %w: %s", path, err, out)
+// change renames the functions that start a server. One script is for a test that wants it not to be executable.
+func change(path string, b []byte) ([]byte, os.FileMode, error) {
+	if change, ok := renamed[path]; ok {
+		if bytes.Count(b, []byte(change.from)) != 1 {
+			return nil, 0, fmt.Errorf("%s does not hold %q once", path, change.from)
+		}
+		b = bytes.Replace(b, []byte(change.from), []byte(change.to), 1)
 	}
-	var got struct{ Version, Dir string }
-	err = json.Unmarshal(out, &got)
-	return got.Version, got.Dir, err
-}
-
-// copyModule copies to a folder of another name first, so that a copy that was cut off is no copy.
-func copyModule(from, to string) error {
-	part := to + ".part"
-	if err := os.RemoveAll(part); err != nil {
-		return err
+	if strings.HasSuffix(path, "-not-executable.sh") {
+		return b, 0o644, nil
 	}
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			return os.MkdirAll(filepath.Join(part, rel), 0o755)
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if change, ok := renamed[filepath.ToSlash(rel)]; ok {
-			if bytes.Count(b, []byte(change.from)) != 1 {
-				return fmt.Errorf("%s does not hold %q once", rel, change.from)
-			}
-			b = bytes.Replace(b, []byte(change.from), []byte(change.to), 1)
-		}
-		mode := os.FileMode(0o644)
-		// The module cache does not keep that a script may be executed. One is for a test that wants it not to be.
-		if bytes.HasPrefix(b, []byte("#!")) && !strings.HasSuffix(rel, "-not-executable.sh") {
-			mode = 0o755
-		}
-		return os.WriteFile(filepath.Join(part, rel), b, mode)
-	})
-	if err != nil {
-		return err
-	}
-	return os.Rename(part, to)
+	return b, suite.Mode(b), nil
 }
 
 func layOver(from, to string) error {
@@ -136,7 +98,7 @@ func (m *module) writeModfile() error {
 // that server, with or without the path of the module cache, and taken to be below dir.
 func (m *module) fixtures(dir string) error {
 	const source = "k8s.io/apiextensions-apiserver"
-	_, cached, err := download(source)
+	_, cached, err := suite.Download(pinned, source)
 	if err != nil {
 		return err
 	}

@@ -8,20 +8,19 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-)
 
-// outcome of a test: pass, fail, skip, or cut (the package ended before the test did).
-type outcome string
+	"github.com/kanzen-io/kanzen/test/suite"
+)
 
 // results are kept from run to run: package, then server, then test.
 type results map[string]*packageResult
 
 type packageResult struct {
-	Package string                        `json:"-"`
-	Seconds int                           `json:"seconds"` // on kanzen
-	Tests   map[string]map[string]outcome `json:"tests"`   // server, then the name of the test, or of the part of one
-	Skipped map[string]string             `json:"skipped"` // by skipped.txt: the name of the test, its reason
-	Reasons map[string]string             `json:"reasons"` // by the tests or the files laid over: the name of the test, what it said
+	Package string                              `json:"-"`
+	Seconds int                                 `json:"seconds"` // on kanzen
+	Tests   map[string]map[string]suite.Outcome `json:"tests"`   // server, then the name of the test, or of the part of one
+	Skipped map[string]string                   `json:"skipped"` // by skipped.txt: the name of the test, its reason
+	Reasons map[string]string                   `json:"reasons"` // by the tests or the files laid over: the name of the test, what it said
 }
 
 func readResults(path string) (results, error) {
@@ -63,7 +62,7 @@ func (r results) add(p *packageResult, some bool) {
 			continue
 		}
 		for name := range old.Tests[server] {
-			if _, again := tests[root(name)]; again {
+			if _, again := tests[suite.Root(name)]; again {
 				delete(old.Tests[server], name)
 			}
 		}
@@ -80,16 +79,11 @@ func (r results) add(p *packageResult, some bool) {
 	}
 }
 
-func root(name string) string {
-	name, _, _ = strings.Cut(name, "/")
-	return name
-}
-
 // count counts whole tests, not their parts.
-func (p *packageResult) count(server string, what outcome) int {
+func (p *packageResult) count(server string, what suite.Outcome) int {
 	n := 0
 	for name, o := range p.Tests[server] {
-		if o == what && name == root(name) {
+		if o == what && name == suite.Root(name) {
 			n++
 		}
 	}
@@ -97,10 +91,13 @@ func (p *packageResult) count(server string, what outcome) int {
 }
 
 // failed are the whole tests that do not pass on kanzen.
-func (p *packageResult) failed() []string {
+func (p *packageResult) failed() []string { return p.failing(kanzen) }
+
+// failing are the whole tests that do not pass on a server.
+func (p *packageResult) failing(server string) []string {
 	var names []string
-	for _, name := range sorted(p.Tests[kanzen]) {
-		if o := p.Tests[kanzen][name]; (o == "fail" || o == "cut") && name == root(name) {
+	for _, name := range sorted(p.Tests[server]) {
+		if o := p.Tests[server][name]; (o == "fail" || o == "cut") && name == suite.Root(name) {
 			names = append(names, name)
 		}
 	}
@@ -149,7 +146,7 @@ func (r results) table() {
 		if failed := p.failed(); len(failed) == 0 || p.Tests[peer] != nil {
 			roots := map[string]bool{}
 			for _, d := range p.differences() {
-				roots[root(d)] = true
+				roots[suite.Root(d)] = true
 			}
 			differ = strconv.Itoa(len(roots))
 		}

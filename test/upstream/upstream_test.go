@@ -4,36 +4,17 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kanzen-io/kanzen/test/evidence"
+	"github.com/kanzen-io/kanzen/test/suite"
 )
 
-func TestFollow(t *testing.T) {
-	outcomes, reasons := map[string]outcome{}, map[string]string{}
-	whole := follow(strings.NewReader(`=== RUN   TestA
-=== RUN   TestA/one
-    a_test.go:3: text
---- PASS: TestA (0.10s)
-    --- FAIL: TestA/one (0.00s)
-=== RUN   TestB
-    b_test.go:7: because
---- SKIP: TestB (0.00s)
-=== RUN   TestC
-panic: test timed out`), outcomes, reasons)
-	if whole {
-		t.Error("a panic is no end")
-	}
-	if want := (map[string]outcome{"TestA": "pass", "TestA/one": "fail", "TestB": "skip", "TestC": "cut"}); !maps.Equal(outcomes, want) {
-		t.Errorf("outcomes %v, want %v", outcomes, want)
-	}
-	if want := (map[string]string{"TestB": "because"}); !maps.Equal(reasons, want) {
-		t.Errorf("reasons %v, want %v", reasons, want)
-	}
-}
-
 func TestDifferences(t *testing.T) {
-	p := packageResult{Tests: map[string]map[string]outcome{
+	p := packageResult{Tests: map[string]map[string]suite.Outcome{
 		"kanzen":         {"TestA": "fail", "TestA/one": "fail", "TestA/two": "pass", "TestB": "cut", "TestC": "fail", "TestD": "pass"},
 		"kube-apiserver": {"TestA": "pass", "TestA/one": "pass", "TestA/two": "pass", "TestB": "pass", "TestC": "fail", "TestD": "fail"},
 	}}
@@ -42,7 +23,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestSkipped reads the list of what is left out, and holds its pattern against names.
+// TestSkipped reads the list of what is left out, and one of its form.
 func TestSkipped(t *testing.T) {
 	skips, err := readSkips("skipped.txt")
 	if err != nil {
@@ -58,10 +39,40 @@ func TestSkipped(t *testing.T) {
 	if skips, err = readSkips(path); err != nil {
 		t.Fatal(err)
 	}
-	pattern := regexp.MustCompile(skipPattern(skips["a"], map[string]outcome{"TestZ": "cut", "TestZ/part": "pass"}))
-	for name, want := range map[string]bool{"TestX": true, "TestXY": true, "TestXYZ": false, "ATestX": false, "TestZ": true, "part": false} {
-		if pattern.MatchString(name) != want {
-			t.Errorf("%s: %t", name, !want)
+	if got := skips["a"]; !maps.Equal(got, map[string]string{"TestX": "why it is", "TestXY": "because"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestEvidence counts whole tests, and names kube-apiserver only where it was asked.
+func TestEvidence(t *testing.T) {
+	p := packageResult{Package: "apiserver", Seconds: 7, Skipped: map[string]string{"TestD": "why"}, Reasons: map[string]string{"TestC": "because", "TestC/one": "because"},
+		Tests: map[string]map[string]suite.Outcome{
+			"kanzen":         {"TestA": "pass", "TestA/one": "pass", "TestB": "cut", "TestC": "skip"},
+			"kube-apiserver": {"TestB": "pass"},
+		}}
+	path := filepath.Join(t.TempDir(), "upstream.json")
+	for range 2 { // the second replaces the first
+		if err := p.keep(path, "kubernetes v1", map[string]string{"kanzen": "1+kanzen", "kube-apiserver": "1"}); err != nil {
+			t.Fatal(err)
 		}
+	}
+	kept, err := evidence.Read(path)
+	if err != nil || len(kept.Suites) != 1 {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	got := kept.Suites[0]
+	want := map[string]evidence.Server{
+		"kanzen":         {Version: "1+kanzen", Passed: 1, Failed: 1, Skipped: 1, Seconds: 7, Failing: []string{"TestB"}},
+		"kube-apiserver": {Version: "1", Passed: 1},
+	}
+	if !reflect.DeepEqual(got.Servers, want) {
+		t.Errorf("%+v", got.Servers)
+	}
+	if want := []evidence.Difference{{Test: "TestB", Kanzen: "cut", Peer: "pass"}}; !slices.Equal(got.Differences, want) {
+		t.Errorf("%+v", got.Differences)
+	}
+	if !slices.Equal(got.LeftOut, []evidence.Reason{{Tests: "TestD", Reason: "why"}}) || !slices.Equal(got.Skipped, []evidence.Reason{{Tests: "TestC", Reason: "because"}}) {
+		t.Errorf("%+v, %+v", got.LeftOut, got.Skipped)
 	}
 }

@@ -1,0 +1,33 @@
+package main
+
+// target is a suite: a module and those of its packages that start a server with envtest.
+type target struct {
+	name     string
+	module   string // PATH@VERSION
+	packages []string
+	tags     string // of its files
+	// crds is a folder of definitions for a suite that tests a server that is there, and wants them to be in it.
+	crds string
+	// leftOut are tests that are not asked for, by their names, or by expressions that match the texts of Ginkgo's specs; and why.
+	leftOut map[string]string
+	// known says why a test fails on both servers.
+	known map[string]string
+}
+
+// targets are all suites, in the order of the page: the newest versions that the Go of this repository compiles and that have their tests in the
+// module; of controller-runtime, that of test/go.mod.
+var targets = []target{
+	{
+		name: "gateway-api-standard", module: "sigs.k8s.io/gateway-api@v1.4.1", packages: []string{"./pkg/test/cel"}, tags: "standard", crds: "config/crd/standard",
+		leftOut: map[string]string{"pkg/test/crd": "downloads kube-apiserver, and runs on no other"},
+	},
+	{
+		name: "gateway-api-experimental", module: "sigs.k8s.io/gateway-api@v1.4.1", packages: []string{"./pkg/test/cel"}, tags: "experimental", crds: "config/crd/experimental",
+		leftOut: map[string]string{"pkg/test/crd": "downloads kube-apiserver, and runs on no other"},
+		known: map[string]string{
+			"sigs.k8s.io/gateway-api/pkg/test/cel TestHTTPRouteTimeouts/invalid_timeout_request_200ms_less_than_backendRequest_1s": `wants "Invalid value: \"object\"" in the message, as Kubernetes before 1.35 words it`,
+		},
+	},
+	{name: "controller-runtime", module: "sigs.k8s.io/controller-runtime@v0.24.1", packages: []string{"./pkg/..."}},
+	{name: "karpenter", module: "sigs.k8s.io/karpenter@v1.14.1", packages: []string{"./pkg/..."}},
+}
