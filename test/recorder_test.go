@@ -295,7 +295,7 @@ func TestFlightRecorder(t *testing.T) {
 		if event.Type != "ADDED" || event.Object.Name != "later" || event.Object.Kind != "Request" || len(event.Object.Changes) != 1 {
 			t.Errorf("%+v", event)
 		}
-		contains(t, k.tells("top", "--once", "--window", "2s"), "requests a second", "CLIENTS")
+		contains(t, k.tells("top", "--once", "--own", "--window", "2s"), "requests/s", "CLIENTS")
 	})
 }
 
