@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -294,7 +295,34 @@ func TestFlightRecorder(t *testing.T) {
 		if event.Type != "ADDED" || event.Object.Name != "later" || event.Object.Kind != "Request" || len(event.Object.Changes) != 1 {
 			t.Errorf("%+v", event)
 		}
-		contains(t, k.tells("top", "--once", "--window", "2s"), "requests a second", "CLIENTS")
+		contains(t, k.tells("top", "--once", "--own", "--window", "2s"), "requests/s", "CLIENTS")
+	})
+}
+
+// TestSlowRequests looks for slow requests as docs/operations.md says, and at the ages of watches.
+func TestSlowRequests(t *testing.T) {
+	t.Parallel()
+	k := serve(t, t.TempDir(), "--flight-recorder-slow", "1ns")
+	ctx, admin := t.Context(), k.as("", "setup/1", nil)
+	_, err := admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = admin.CoreV1().ConfigMaps("default").Get(ctx, "late", metav1.GetOptions{})
+	must(t, err)
+	for _, c := range []struct {
+		selector string
+		found    bool
+	}{{"slow=true", true}, {"kept=Slow", true}, {"kept==Slow,verb=create", true}, {"kept=Slow,verb=get", true}, {"slow=false", false}, {"kept!=Slow", false}} {
+		out, said, code := output(t, binaries.kubectl, "--kubeconfig", k.kubeconfig(), "get", "requests", "--field-selector", "name=late,"+c.selector)
+		if code != 0 || strings.Contains(out, "configmaps default/late") != c.found {
+			t.Errorf("%s: exit code %d\n%s%s", c.selector, code, out, said)
+		}
+	}
+	w, err := admin.CoreV1().ConfigMaps("shop").Watch(ctx, metav1.ListOptions{})
+	must(t, err)
+	defer w.Stop()
+	within(t, 10*time.Second, "a watch with an age and a client", func(context.Context) bool {
+		out, _, _ := output(t, binaries.kubectl, "--kubeconfig", k.kubeconfig(), "get", "watches", "--field-selector", "namespace=shop")
+		return regexp.MustCompile(`LAG +AGE +CLIENT\n.* \d+s +setup/1\n`).MatchString(out)
 	})
 }
 

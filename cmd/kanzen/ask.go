@@ -28,6 +28,7 @@ import (
 // asking says which server a command asks, and how it answers.
 type asking struct {
 	dir, kubeconfig, context, namespace, output string // context "": the current one
+	agent                                       string // what the command calls itself; "": like all others
 }
 
 func (a *asking) add(fs *pflag.FlagSet, namespaced bool) {
@@ -105,7 +106,7 @@ func (a *asking) open() (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.namespace = cmp.Or(a.namespace, namespace)
+	a.namespace, c.UserAgent = cmp.Or(a.namespace, namespace), cmp.Or(a.agent, c.UserAgent)
 	h, err := rest.HTTPClientFor(c)
 	if err != nil {
 		return nil, err

@@ -46,12 +46,12 @@ of a worse one, and 1 if the server cannot be asked.`,
 		Args: cobra.NoArgs,
 	}
 	a.add(cmd.Flags(), false)
-	cmd.Flags().StringVar(&failOn, "fail-on", failOn, "Severity from which on findings make the exit code 2: warning, error or never.")
+	cmd.Flags().StringVar(&failOn, "fail-on", failOn, "Severity from which on findings make the exit code 2: info, warning, error or never.")
 	cmd.Flags().StringVar(&from, "from", "", "File of 'kanzen record' to read instead of asking a server.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		worst := slices.Index([]string{"error", "warning", "never"}, failOn)
+		worst := slices.Index([]string{"error", "warning", "info", "never"}, failOn)
 		if worst < 0 {
-			return fmt.Errorf("--fail-on: %q is not warning, error or never", failOn)
+			return fmt.Errorf("--fail-on: %q is not info, warning, error or never", failOn)
 		}
 		d := &diagnosis{now: time.Now(), found: []v1alpha1.Finding{}}
 		var asked, err error

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
-	"net/http"
-	"net/url"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -15,136 +12,145 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/version"
 )
 
 func topCommand() *cobra.Command {
-	var a asking
-	window, once := 5*time.Second, false
+	a := asking{agent: fmt.Sprintf("kanzen-top/%s (%08x)", version.Kanzen, rand.Uint32())}
+	t := &top{window: 5 * time.Second}
+	once := false
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show live who sends which requests to the server",
 		Long: `Shows requests by client, user or resource with their rates and latencies, the
-slowest webhooks, and the watches. Rates of reads are estimates from the flight
-recorder's sample.
+webhooks and policies, and the watches. The head says how the server does and how
+many problems 'kanzen diagnose' finds. Rates of reads are estimates from the
+flight recorder's sample.
 
-Keys: s changes the sort order, g changes the grouping, up and down choose a line,
-enter opens it, q quits.`,
+The keys are on the screen; ? shows all of them. Enter opens a line: the requests
+of a client, the calls of a webhook, the watches of a client, and of a request how
+long it was in each part of the server.
+
+There are no colors if NO_COLOR is set.`,
 		Args: cobra.NoArgs,
 	}
 	a.add(cmd.Flags(), false)
-	cmd.Flags().DurationVar(&window, "window", window, "Time over which rates and latencies are computed.")
+	cmd.Flags().DurationVar(&t.window, "window", t.window, "Time over which rates and latencies are computed.")
 	cmd.Flags().BoolVar(&once, "once", false, "Show one window and exit. This is the default without a terminal and with -o json.")
+	cmd.Flags().BoolVar(&t.own, "own", false, "Show the requests that top itself sends, too.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if t.window <= 0 || t.window > keepFor {
+			return fmt.Errorf("--window: must be more than 0 and at most %v", keepFor)
+		}
 		s, err := a.open()
 		if err != nil {
 			return err
 		}
-		t := &top{asker: s, window: window, out: cmd.OutOrStdout(), groupBy: 1}
-		f, terminal := t.out.(*os.File)
+		t.asker, t.agent = s, a.agent
+		out := cmd.OutOrStdout()
+		f, terminal := out.(*os.File)
 		terminal = terminal && term.IsTerminal(int(f.Fd())) && term.IsTerminal(int(os.Stdin.Fd()))
 		if a.output == "json" || once || !terminal {
-			return t.once(cmd.Context(), a.output == "json")
+			return t.once(cmd.Context(), out, a.output == "json")
 		}
+		t.colours = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		return t.live(cmd.Context(), f)
 	}
 	return cmd
 }
 
-// top shows what a server does.
+// top shows what a server does. What is on its screen follows from its fields; live fills them.
 type top struct {
 	*asker
-	window time.Duration
-	out    io.Writer
+	agent   string // what top calls itself
+	window  time.Duration
+	own     bool // its own requests are shown
+	colours bool
 
-	seen     []seen // of the window, oldest first
-	bytes    int    // of the texts in seen
-	watches  []v1alpha1.Watch
-	webhooks []v1alpha1.WebhookStat
-	trouble  error
+	now     time.Time
+	seen    []seen // oldest first
+	bytes   int    // of the texts in seen
+	trends  trends
+	server  state
+	trouble error // why the server does not tell what it does; nil: it does
 
-	groupBy, sortBy, chosen int
-	open                    string // the key that was opened; "": none
+	// later has the requests that came while the screen is paused.
+	later  []seen
+	paused bool
+
+	tab    int // of tabs
+	sorts  [len(tabs)]int
+	places []*place // that were opened, the last one is shown; empty: the tab
+	chosen cursor   // in the tab
+	filter string
+	typing bool // keys go to the filter
+	help   bool
 }
 
-const recorderPath = "/apis/flightrecorder.kanzen.io/v1alpha1/"
-
-// follow sends the requests that the server keeps from now on.
-func (t *top) follow(ctx context.Context, to chan<- *v1alpha1.Record) error {
-	_, version, err := items[v1alpha1.Request](ctx, t.asker, recorderPath+"requests?limit=1&fieldSelector=verb%3Dnone")
-	if err != nil {
-		var refused *refusedError
-		if errors.As(err, &refused) && refused.code == http.StatusNotFound {
-			return errors.New("the server has no flight recorder (--flight-recorder-memory)")
-		}
-		return err
-	}
-	body, err := t.send(ctx, http.MethodGet, recorderPath+"requests?watch=1&resourceVersion="+url.QueryEscape(version), "", nil)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	bound := &bounded{Reader: body}
-	events := json.NewDecoder(bound)
-	for {
-		var e struct {
-			Type   string
-			Object v1alpha1.Request
-		}
-		bound.left = maxItem
-		if err := events.Decode(&e); err != nil {
-			return err
-		}
-		if e.Type != "ADDED" {
-			return errors.New("the server ended the watch")
-		}
-		select {
-		case to <- &e.Object.Record:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// look asks for what has no log.
-func (t *top) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookFor)
-	defer cancel()
-	var noWatches, noStats error
-	t.watches, _, noWatches = items[v1alpha1.Watch](ctx, t.asker, recorderPath+"watches")
-	t.webhooks, _, noStats = items[v1alpha1.WebhookStat](ctx, t.asker, recorderPath+"webhookstats")
-	t.trouble = errors.Join(noWatches, noStats)
-}
+// Requests are kept for a while after the window has passed, so that what was opened has something to show.
+const (
+	keepFor   = 2 * time.Minute
+	keepAfter = 5000
+)
 
 // add takes a request up that has come now.
 func (t *top) add(rec *v1alpha1.Record, now time.Time) {
 	s := seenOf(rec, now)
-	if len(t.seen) < maxSeen && t.bytes+s.size() <= maxSeenBytes {
-		t.seen = append(t.seen, s)
-		t.bytes += s.size()
+	s.own = t.agent != "" && rec.UserAgent == t.agent
+	if len(t.seen)+len(t.later) >= maxSeen || t.bytes+s.size() > maxSeenBytes {
+		return
+	}
+	t.bytes += s.size()
+	if t.paused {
+		t.later = append(t.later, s)
+		return
+	}
+	t.take(s)
+}
+
+func (t *top) take(s seen) {
+	t.seen = append(t.seen, s)
+	if t.own || !s.own {
+		t.trends.count(&s)
 	}
 }
 
-// forget drops what is older than the window. It goes by when requests came here, whatever the server's clock says.
-func (t *top) forget(now time.Time) {
+// pass lets time pass, unless the screen is paused, and drops what is too old. It goes by when requests came here, whatever the server's
+// clock says.
+func (t *top) pass(now time.Time) {
+	if t.paused {
+		return
+	}
+	for _, s := range t.later {
+		t.take(s)
+	}
+	t.now, t.later = now, nil
 	n := 0
-	for n < len(t.seen) && now.Sub(t.seen[n].came) > t.window {
+	for n < len(t.seen) && t.now.Sub(t.seen[n].came) > t.window && (len(t.seen)-n > keepAfter || t.now.Sub(t.seen[n].came) > keepFor) {
 		t.bytes -= t.seen[n].size()
 		n++
 	}
-	t.seen = append(t.seen[:0:0], t.seen[n:]...)
+	if n > 0 {
+		t.seen = append(t.seen[:0:0], t.seen[n:]...)
+	}
 }
 
 // once collects for a window and prints.
-func (t *top) once(ctx context.Context, asJSON bool) error {
+func (t *top) once(ctx context.Context, out io.Writer, asJSON bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	records, failed := make(chan *v1alpha1.Record), make(chan error, 1)
 	go func() { failed <- t.follow(ctx, records) }()
+	before, looked := state{}, make(chan state, 1)
+	go func() { looked <- t.look(ctx, state{}) }() // from two looks follows what the server did between them
+	begin := time.Now()
 	end := time.After(t.window)
 	for {
 		select {
 		case rec := <-records:
 			t.add(rec, time.Now())
+			continue
+		case before = <-looked:
 			continue
 		case err := <-failed:
 			return err
@@ -152,112 +158,25 @@ func (t *top) once(ctx context.Context, asJSON bool) error {
 		}
 		break
 	}
-	if t.look(ctx); t.trouble != nil {
-		return t.trouble
+	t.now = begin.Add(t.window) // however late it is: all that was collected counts
+	t.server = t.look(ctx, before)
+	if t.server.trouble != nil {
+		return t.server.trouble
 	}
 	if asJSON {
-		out := map[string]any{"window": t.window.String(), "watches": t.watches, "webhooks": t.webhooks}
-		for n, name := range groupings {
-			t.groupBy = n
-			out[name] = t.rows()
-		}
-		return printJSON(t.out, out)
+		return printJSON(out, t.report())
 	}
-	for _, line := range t.screen(200, 1000) {
-		tell(t.out, "%s\n", line)
+	for _, l := range t.summary(200) {
+		tell(out, "%s\n", l.text(false))
 	}
 	return nil
 }
 
-// live shows the screen until the user ends it.
-func (t *top) live(ctx context.Context, out *os.File) error {
-	was, err := term.MakeRaw(int(os.Stdin.Fd()))
-	if err != nil {
-		return err
+// report is what programs are told.
+func (t *top) report() any {
+	out := map[string]any{"window": t.window.String(), "watches": t.server.watches, "webhooks": t.server.webhooks, "server": t.server.report()}
+	for n, name := range groupings {
+		out[name] = t.rows(n)
 	}
-	defer func() { _ = term.Restore(int(os.Stdin.Fd()), was) }()
-	_, _ = io.WriteString(out, "\x1b[?1049h\x1b[?25l") // the other screen, without a cursor
-	defer func() { _, _ = io.WriteString(out, "\x1b[?25h\x1b[?1049l") }()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	records, failed, keys := make(chan *v1alpha1.Record), make(chan error, 1), make(chan string)
-	go func() { failed <- t.follow(ctx, records) }()
-	go readKeys(ctx, os.Stdin, keys)
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	t.look(ctx)
-	for {
-		select {
-		case rec := <-records:
-			t.add(rec, time.Now())
-			continue
-		case err := <-failed:
-			return err
-		case k := <-keys:
-			if !t.press(k) {
-				return nil
-			}
-		case <-ticker.C:
-			t.look(ctx)
-		case <-ctx.Done():
-			return nil
-		}
-		t.forget(time.Now())
-		t.draw(out)
-	}
-}
-
-func (t *top) draw(out *os.File) {
-	width, height, err := term.GetSize(int(out.Fd()))
-	if err != nil || width <= 0 || height <= 0 { // a terminal that does not know its size says 0
-		width, height = 80, 24
-	}
-	b := bufio.NewWriter(out)
-	_, _ = b.WriteString("\x1b[H")
-	for _, line := range t.screen(width, height) {
-		_, _ = b.WriteString(line + "\x1b[K\r\n")
-	}
-	_, _ = b.WriteString("\x1b[J")
-	_ = b.Flush()
-}
-
-// readKeys sends the keys that are pressed.
-func readKeys(ctx context.Context, in io.Reader, to chan<- string) {
-	b := make([]byte, 16)
-	for {
-		n, err := in.Read(b)
-		if err != nil {
-			return
-		}
-		select {
-		case to <- string(b[:n]):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// press acts on a key; false ends.
-func (t *top) press(key string) bool {
-	switch key {
-	case "q", "\x03", "\x04":
-		return false
-	case "s":
-		t.sortBy = (t.sortBy + 1) % len(sortings)
-	case "g":
-		t.groupBy, t.chosen, t.open = (t.groupBy+1)%len(groupings), 0, ""
-	case "\x1b[A", "k":
-		t.chosen = max(0, t.chosen-1)
-	case "\x1b[B", "j":
-		t.chosen++
-	case "\r":
-		if rows := t.rows(); t.open == "" && len(rows) > 0 {
-			t.open = rows[min(t.chosen, len(rows)-1)].Key
-			break
-		}
-		t.open = ""
-	case "\x1b", "\x7f":
-		t.open = ""
-	}
-	return true
+	return out
 }

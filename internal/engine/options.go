@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -90,6 +91,9 @@ func (ep *Endpoint) fieldLabel(label, value string) (string, string, error) {
 	}
 	if key, ok := ep.R.FieldAliases[label]; ok {
 		label = key
+	}
+	if field, value, ok := strings.Cut(ep.R.FieldAliases[label+"="+value], "="); ok {
+		return field, value, nil
 	}
 	if names := ep.V.FieldLabels; names != nil {
 		if key, ok := names[label]; ok {

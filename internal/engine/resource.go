@@ -70,7 +70,7 @@ type Resource struct {
 	// metadata.name and metadata.namespace. It returns the same set of keys for
 	// every object.
 	Fields func(obj Object) fields.Set
-	// FieldAliases are further names for keys of Fields.
+	// FieldAliases are further names for keys of Fields, and further terms, as a=b, for others.
 	FieldAliases map[string]string
 	// Trigger names a key of Fields by which most watchers of the kind select
 	// (spec.nodeName). Events of objects with other values do not wake them.

@@ -135,7 +135,9 @@ func (r *Recorder) finish(w http.ResponseWriter, req *http.Request, i *request.I
 		code = http.StatusInternalServerError
 	}
 	if kept, weight := r.keeps(i, code, took); weight > 0 {
-		r.keep(r.record(w, req, i, l, code, took, kept, weight), l)
+		rec := r.record(w, req, i, l, code, took, kept, weight)
+		rec.Slow = took >= r.Slow
+		r.keep(rec, l)
 	}
 }
 

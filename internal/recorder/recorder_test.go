@@ -68,20 +68,23 @@ func TestKeeps(t *testing.T) {
 		code         int
 		took         time.Duration
 		kept         string
+		slow         bool
 	}{
-		"write":     {"POST", "/api/v1/namespaces/n/pods", 201, 0, v1alpha1.KeptWrite},
-		"refused":   {"GET", "/api/v1/namespaces/n/pods/p", 403, 0, v1alpha1.KeptRefused},
-		"error":     {"GET", "/api/v1/namespaces/n/pods/p", 503, 0, v1alpha1.KeptError},
-		"slow":      {"GET", "/api/v1/namespaces/n/pods/p", 200, time.Second, v1alpha1.KeptSlow},
-		"slow exec": {"POST", "/api/v1/namespaces/n/pods/p/exec", 101, time.Hour, v1alpha1.KeptWrite},
-		"sample":    {"GET", "/api/v1/namespaces/n/pods/p", 200, 0, v1alpha1.KeptSample},
-		"missing":   {"GET", "/api/v1/namespaces/n/pods/p", 404, 0, v1alpha1.KeptSample},
+		"write":      {"POST", "/api/v1/namespaces/n/pods", 201, 0, v1alpha1.KeptWrite, false},
+		"refused":    {"GET", "/api/v1/namespaces/n/pods/p", 403, 0, v1alpha1.KeptRefused, false},
+		"error":      {"GET", "/api/v1/namespaces/n/pods/p", 503, 0, v1alpha1.KeptError, false},
+		"slow":       {"GET", "/api/v1/namespaces/n/pods/p", 200, time.Second, v1alpha1.KeptSlow, true},
+		"slow exec":  {"POST", "/api/v1/namespaces/n/pods/p/exec", 101, time.Hour, v1alpha1.KeptWrite, false},
+		"slow write": {"POST", "/api/v1/namespaces/n/pods", 201, time.Second, v1alpha1.KeptWrite, true},
+		"slow error": {"POST", "/api/v1/namespaces/n/pods", 504, time.Minute, v1alpha1.KeptWrite, true},
+		"sample":     {"GET", "/api/v1/namespaces/n/pods/p", 200, 0, v1alpha1.KeptSample, false},
+		"missing":    {"GET", "/api/v1/namespaces/n/pods/p", 404, 0, v1alpha1.KeptSample, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, clk := newTest(1 << 20)
 			serve(t, r, clk, c.method, c.path, "alice", c.code, func(context.Context) { clk.Step(c.took) })
 			all := r.Records()
-			if len(all) != 1 || all[0].Kept != c.kept || all[0].User != "alice" || all[0].Duration.Duration != c.took || int(all[0].Code) != c.code {
+			if len(all) != 1 || all[0].Kept != c.kept || all[0].User != "alice" || all[0].Duration.Duration != c.took || int(all[0].Code) != c.code || all[0].Slow != c.slow {
 				t.Errorf("kept %+v, want %+v", all, c)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/watch"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -92,8 +93,10 @@ func (r *Recorder) requests(d Deps) *engine.Resource {
 	res.Watch = r.watchRequests
 	res.Fields = engine.Fields(func(q *v1alpha1.Request) fields.Set {
 		return fields.Set{"user": q.User, "as": cmp.Or(q.Impersonated, q.User), "verb": q.Verb, "resource": q.Resource, "group": q.Group, "namespace": q.Record.Namespace, "name": q.Record.Name,
-			"code": strconv.Itoa(int(q.Code)), "kept": q.Kept, "userAgent": q.UserAgent}
+			"code": strconv.Itoa(int(q.Code)), "kept": q.Kept, "slow": strconv.FormatBool(q.Slow), "userAgent": q.UserAgent}
 	})
+	// A write or an error that was slow is kept for being that. Who asks for slow requests means all of them.
+	res.FieldAliases = map[string]string{"kept=" + v1alpha1.KeptSlow: "slow=true"}
 	res.Table = &engine.Table{
 		Columns: []metav1.TableColumnDefinition{nameColumn(), column("Time", "string", "When it arrived.", 0), column("Took", "string", "How long it took.", 0),
 			column("Code", "integer", "The status of the answer.", 0), column("Verb", "string", "What was asked.", 0), column("Object", "string", "Of what.", 0),
@@ -221,14 +224,14 @@ func (r *Recorder) watchResource() *engine.Resource {
 		Columns: []metav1.TableColumnDefinition{nameColumn(), column("Resource", "string", "What is watched.", 0), column("Namespace", "string", "Where.", 0),
 			column("Selector", "string", "Which of them.", 0), column("User", "string", "Who watches.", 0), column("Events", "integer", "What was sent.", 0),
 			column("Bytes", "integer", "How much it was.", 0), column("Lag", "string", "For how long the client has not read what is being sent.", 0),
-			column("Age", "date", "When it began.", 0), column("Client", "string", "The program.", 1), column("From", "string", "The address.", 1)},
+			column("Age", "string", "Since when it has been served.", 0), column("Client", "string", "The program.", 0), column("From", "string", "The address.", 1)},
 		Row: engine.Row(func(w *v1alpha1.Watch) []any {
 			resource := w.Resource
 			if w.Group != "" {
 				resource += "." + w.Group
 			}
 			return []any{w.ObjectMeta.Name, resource, w.Namespace, strings.Trim(w.LabelSelector+" "+w.FieldSelector, " "), who(w.User, w.Impersonated), w.Events, w.Bytes,
-				round(w.Lag.Duration), w.CreationTimestamp.UTC().Format(time.RFC3339), w.UserAgent, w.SourceIP}
+				round(w.Lag.Duration), duration.HumanDuration(r.Clock.Since(w.Began.Time)), Program(w.UserAgent), w.SourceIP}
 		}),
 	}
 	return res
@@ -259,9 +262,9 @@ func (r *Recorder) deprecatedUses() *engine.Resource {
 	listed(r, res, without(r.DeprecatedUses), func(u *v1alpha1.DeprecatedUse) string { return strconv.FormatInt(u.Requests, 10) })
 	res.Table = &engine.Table{
 		Columns: []metav1.TableColumnDefinition{nameColumn(), column("Resource", "string", "What was asked for.", 0), column("Version", "string", "In which version.", 0),
-			column("User", "string", "Who asked.", 0), column("Requests", "integer", "How often.", 0), column("Last", "date", "When for the last time.", 0)},
+			column("User", "string", "Who asked.", 0), column("Requests", "integer", "How often.", 0), column("Last", "string", "How long ago the last time was.", 0)},
 		Row: engine.Row(func(u *v1alpha1.DeprecatedUse) []any {
-			return []any{u.Name, u.Resource, metav1.GroupVersion{Group: u.Group, Version: u.Version}.String(), u.User, u.Requests, u.Last.UTC().Format(time.RFC3339)}
+			return []any{u.Name, u.Resource, metav1.GroupVersion{Group: u.Group, Version: u.Version}.String(), u.User, u.Requests, duration.HumanDuration(r.Clock.Since(u.Last.Time))}
 		}),
 	}
 	return res

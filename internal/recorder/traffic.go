@@ -89,8 +89,8 @@ func (r *Recorder) Traffic() []*v1alpha1.TrafficStat {
 	return c.shown()
 }
 
-// streams says that a request lasts as long as its client likes.
-func streams(rec *v1alpha1.Record) bool {
+// Streams says that a request lasts as long as its client likes.
+func Streams(rec *v1alpha1.Record) bool {
 	switch rec.Subresource {
 	case "exec", "attach", "portforward", "proxy", "log":
 		return true
@@ -99,7 +99,7 @@ func streams(rec *v1alpha1.Record) bool {
 }
 
 func (c *counted) request(rec *v1alpha1.Record, rate float64) {
-	took, timed := rec.Duration.Duration, !streams(rec)
+	took, timed := rec.Duration.Duration, !Streams(rec)
 	client, resource := Program(rec.UserAgent), rec.Resource
 	if resource == "" {
 		resource = rec.Path

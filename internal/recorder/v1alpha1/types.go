@@ -44,7 +44,8 @@ type Record struct {
 	Time     metav1.MicroTime `json:"time" doc:"When the request arrived."`
 	Duration metav1.Duration  `json:"duration" doc:"How long it took."`
 	AuditID  string           `json:"auditID,omitempty" doc:"The audit ID, which the client and the audit log have too."`
-	Kept     string           `json:"kept" doc:"Why the request was kept: Write, Refused, Error, Slow or Sample."`
+	Kept     string           `json:"kept" doc:"Why the request was kept: Write, Refused, Error, Slow (a read that was slow) or Sample."`
+	Slow     bool             `json:"slow,omitempty" doc:"That it took longer than --flight-recorder-slow, whyever it was kept. Streams are never slow."`
 	Weight   int64            `json:"weight" doc:"For how many requests it stands: more than 1 only for samples of reads."`
 
 	User         string `json:"user,omitempty" doc:"Who asked, as authenticated."`
