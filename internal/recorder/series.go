@@ -191,7 +191,7 @@ func (m *measuring) requests(p *point, seconds float64) {
 		case rec.Code >= 400 && rec.Code != 404:
 			p[refused] += rate
 		}
-		if !streams(rec) {
+		if !Streams(rec) {
 			times.Add(rec.Duration.Duration, float32(rec.Weight))
 		}
 	}
