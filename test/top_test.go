@@ -112,7 +112,10 @@ func TestTop(t *testing.T) {
 	serve(t, dir, "--secure-port", k.port())
 	shows("that it is back", `kanzen top .* \d\d:\d\d:\d\d\n`)
 	typed("q")
-	if err := cmd.Wait(); err != nil || !strings.HasSuffix(seen.String(), "\x1b[?25h\x1b[?1049l") {
-		t.Errorf("%v; the terminal is left as %q", err, seen.String()[max(0, len(seen.String())-40):])
+	must(t, cmd.Wait())
+	for deadline := time.Now().Add(20 * time.Second); !strings.HasSuffix(seen.String(), "\x1b[?25h\x1b[?1049l"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the terminal is left as %q", seen.String()[max(0, len(seen.String())-40):])
+		}
 	}
 }
