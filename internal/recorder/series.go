@@ -65,21 +65,22 @@ type point [len(measures)]float64
 // series are the values of the last hour.
 type series struct {
 	mu sync.Mutex
-	// last is the step of the newest values, counted from the epoch; 0: there are none. It is guarded by mu, as is values.
-	last   int64
+	// end is the time of the newest values; zero: there are none. It is guarded by mu, as is values.
+	end    time.Time
 	values [len(measures)][]float32
 }
 
-// add takes the values of a step. In steps that were left out nothing happened: the process did not run.
-func (s *series) add(step int64, p *point) {
+// add takes the newest values. Between them and those before there may be steps without values: the process did not run, so that nothing
+// happened. Ticks come early and late, which is no such step; nor is a clock that is set back.
+func (s *series) add(at time.Time, p *point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	missed := step - s.last - 1
-	if s.last == 0 || missed < 0 { // the clock was set back
-		s.values, missed = [len(measures)][]float32{}, 0
+	missed := 0
+	if !s.end.IsZero() {
+		passed := at.Round(0).Sub(s.end) // by the wall clock: the other one stands still while a machine sleeps
+		missed = min(max(int(passed.Round(SeriesStep)/SeriesStep)-1, 0), seriesValues)
 	}
-	missed = min(missed, int64(seriesValues))
-	s.last = step
+	s.end = at.Round(0)
 	for n := range s.values {
 		v := append(s.values[n], make([]float32, missed)...)
 		v = append(v, rounded(p[n]))
@@ -99,7 +100,7 @@ func rounded(f float64) float32 {
 	return float32(math.Round(f/unit) * unit)
 }
 
-// TimeSeries returns the series, without those whose values are all 0.
+// TimeSeries returns the series; none before the first values.
 func (r *Recorder) TimeSeries() []*v1alpha1.TimeSeries {
 	s := &r.series
 	s.mu.Lock()
@@ -111,7 +112,7 @@ func (r *Recorder) TimeSeries() []*v1alpha1.TimeSeries {
 		}
 		t := &v1alpha1.TimeSeries{Unit: m.unit, Step: metav1.Duration{Duration: SeriesStep}, Values: append([]float32{}, s.values[n]...)}
 		t.Name = m.name
-		t.End = metav1.NewTime(time.Unix(s.last*int64(SeriesStep/time.Second), 0))
+		t.End = metav1.NewTime(s.end)
 		out = append(out, t)
 	}
 	return out
@@ -130,7 +131,7 @@ func (r *Recorder) KeepSeries(ctx context.Context, parts Parts) {
 		case <-ticker.C():
 			now := r.Clock.Now()
 			p := m.measure(ctx, now)
-			r.series.add(now.Unix()/int64(SeriesStep/time.Second), &p)
+			r.series.add(now, &p)
 		}
 	}
 }
@@ -198,10 +199,16 @@ func (m *measuring) requests(p *point, seconds float64) {
 	p[p50], p[p99] = times.Quantile(.5).Seconds(), times.Quantile(.99).Seconds()
 }
 
-// stores asks the databases. One that does not answer has taken as long as it was asked.
+// stores asks the databases. The latency of one that does not answer is how long it took to find that out.
 func (m *measuring) stores(ctx context.Context, p *point, seconds float64) {
+	began := m.Clock.Now()
+	all := m.parts.Datastores(ctx)
+	took := m.Clock.Since(began)
 	var revision int64
-	for _, d := range m.parts.Datastores(ctx) {
+	for _, d := range all {
+		if d.Error != "" {
+			d.Latency.Duration = took
+		}
 		p[storeLatency] = max(p[storeLatency], d.Latency.Seconds())
 		p[storeBytes] += float64(d.Bytes)
 		revision += d.Revision

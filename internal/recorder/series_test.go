@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func TestSeries(t *testing.T) {
 	step := func() {
 		clk.Step(SeriesStep)
 		p := m.measure(t.Context(), clk.Now())
-		m.series.add(clk.Now().Unix()/5, &p)
+		m.series.add(clk.Now(), &p)
 	}
 	for n := range 20 {
 		code := 200
@@ -73,29 +74,51 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestSeriesGaps leaves out steps: the process did not run. A clock that is set back begins anew, and nothing grows.
+// TestSeriesGaps leaves out steps: the process did not run. Ticks that come early or late, and a clock that is set back, lose nothing.
 func TestSeriesGaps(t *testing.T) {
 	var s series
-	one := point{reqGet: 1}
-	for _, step := range []int64{1000, 1001, 1004} {
-		s.add(step, &one)
+	one, at := point{reqGet: 1}, time.Unix(1_000_000_000, 0)
+	add := func(after time.Duration) {
+		at = at.Add(after)
+		s.add(at, &one)
 	}
-	if v := s.values[reqGet]; len(v) != 5 || v[1] != 1 || v[2] != 0 || v[3] != 0 || v[4] != 1 {
+	add(0)
+	for _, after := range []time.Duration{SeriesStep, SeriesStep + 3*time.Millisecond, SeriesStep - 6*time.Millisecond, SeriesStep + 2*time.Second, SeriesStep - 2*time.Second} {
+		add(after)
+	}
+	if v := s.values[reqGet]; len(v) != 6 || slices.Contains(v, 0) {
+		t.Errorf("with ticks that are not punctual: %v", v)
+	}
+	add(3 * SeriesStep)
+	if v := s.values[reqGet]; len(v) != 9 || v[5] != 1 || v[6] != 0 || v[7] != 0 || v[8] != 1 {
 		t.Errorf("with a gap: %v", v)
 	}
-	s.add(1_000_000, &one)
+	add(-time.Hour)
+	if v := s.values[reqGet]; len(v) != 10 || v[9] != 1 || !s.end.Equal(at) {
+		t.Errorf("after the clock was set back: %v", v)
+	}
+	add(24 * time.Hour)
 	if v := s.values[reqGet]; len(v) != seriesValues || v[0] != 0 || v[seriesValues-1] != 1 {
 		t.Errorf("after a long gap there are %d values", len(v))
 	}
-	for step := range int64(2 * seriesValues) {
-		s.add(1_000_001+step, &one)
+	for range 2 * seriesValues {
+		add(SeriesStep)
 	}
 	if v := s.values[reqGet]; len(v) != seriesValues || v[0] != 1 || cap(v) > 4*seriesValues {
 		t.Errorf("after two hours there are %d values in %d", len(v), cap(v))
 	}
-	s.add(10, &one)
-	if v := s.values[reqGet]; len(v) != 1 {
-		t.Errorf("after the clock was set back there are %d values", len(v))
+}
+
+// TestSeriesOfADeadStore: a database that does not answer is slow, not fast.
+func TestSeriesOfADeadStore(t *testing.T) {
+	revision := int64(1)
+	m, clk := newMeasuring(t, &revision)
+	m.parts.Datastores = func(context.Context) []*v1alpha1.Datastore {
+		clk.Step(3 * time.Second)
+		return []*v1alpha1.Datastore{{Error: "no answer"}}
+	}
+	if p := m.measure(t.Context(), clk.Now().Add(SeriesStep)); p[storeLatency] != 3 || p[storeWrites] != 0 {
+		t.Errorf("latency %v, writes %v", p[storeLatency], p[storeWrites])
 	}
 }
 
@@ -122,7 +145,7 @@ func TestKeepSeries(t *testing.T) {
 	}
 	cancel()
 	<-done
-	if s := m.TimeSeries()[0]; !s.End.Time.Equal(clk.Now().Truncate(SeriesStep)) {
+	if s := m.TimeSeries()[0]; !s.End.Time.Equal(clk.Now()) {
 		t.Errorf("the newest values are of %v, at %v", s.End, clk.Now())
 	}
 }

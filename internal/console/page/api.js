@@ -5,6 +5,9 @@ export class Refused extends Error {}
 export class Forgotten extends Error {}
 export class Away extends Error {}
 
+// denied says that an error is the API's no.
+export function denied(e) { return e instanceof Refused && e.message.startsWith('403:'); }
+
 async function answer(path, options) {
   const stop = AbortSignal.timeout(30_000);
   let response, text;

@@ -1,6 +1,6 @@
 // An hour of what the server did and had, in charts with one unit each.
 
-import { list } from './api.js';
+import { denied, list } from './api.js';
 import { bytes, el, rate, svg, time } from './dom.js';
 
 // Each chart has the series whose names begin with one of its parts. stacked ones add up to a whole.
@@ -31,8 +31,14 @@ export function section(signal) {
   for (const c of drawn) c.onmove = at => drawn.forEach(other => other.point(at));
   return { node, async update() {
     if (Date.now() < next) return;
-    const { items } = await list('timeseries', { limit: 100 }, signal);
     next = Date.now() + 4500; // there is a new value every five seconds
+    let items;
+    try {
+      ({ items } = await list('timeseries', { limit: 100 }, signal));
+    } catch (e) {
+      if (denied(e)) return; // the rest of the page may be told
+      throw e;
+    }
     if (!items.length) { node.hidden = true; return; }
     node.hidden = false;
     for (const c of drawn) c.set(items.filter(s => c.of.includes(s.metadata.name.split('.')[0])));

@@ -1,6 +1,6 @@
 // What is wrong now, the worst first: the first thing on the first page.
 
-import { Refused, list } from './api.js';
+import { denied, list } from './api.js';
 import { el, hash, link } from './dom.js';
 
 // findings makes the section. It returns its node and a func that refreshes it.
@@ -12,7 +12,7 @@ export function findings(signal) {
     try {
       all = (await list('findings', { limit: 500 }, signal)).items;
     } catch (e) {
-      if (!(e instanceof Refused) || !e.message.startsWith('403:')) throw e;
+      if (!denied(e)) throw e;
       draw(el('p', { class: 'about' }, 'What is wrong now is not told to you: ' + e.message));
       return;
     }

@@ -18,8 +18,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// segmentBytes is the size of the segments of the write-ahead log. etcd has two of them from the start and keeps five: with its own
-// 64 MB, an empty server takes 128 MB of the disk, and one that writes 320 MB.
+// segmentBytes is the size of the segments of the write-ahead log. etcd has two of them from the start, and keeps five beside the one that
+// it makes ahead, or more until a snapshot covers them: with its own 64 MB, an empty server takes 128 MB of the disk, and one that writes
+// 384 MB.
 const segmentBytes = 16 << 20
 
 // The size is a variable of etcd's package. Logs with segments of any size are read.
