@@ -55,7 +55,7 @@ type outline struct {
 }
 
 // follow is the source of the controller's queue.
-func (a *aggregator) follow(ctx context.Context, q *queue.Queue) {
+func (a *aggregator) follow(ctx context.Context, q *queue.Queue, begun func()) {
 	a.roles.Follow(ctx, func(c store.Change[*rbacv1.ClusterRole]) {
 		if a.changed(c) {
 			q.Add("")
@@ -64,6 +64,7 @@ func (a *aggregator) follow(ctx context.Context, q *queue.Queue) {
 		if a.caught() {
 			q.Add("")
 		}
+		begun()
 	})
 }
 

@@ -236,28 +236,37 @@ func (c *Config) endpoint(gr schema.GroupResource) *engine.Endpoint {
 }
 
 // source follows something until its context ends, and puts names into the
-// controller's queue.
-type source func(ctx context.Context, q *queue.Queue)
+// controller's queue. It calls begun once it tells of every change from then on;
+// it may do so again.
+type source func(ctx context.Context, q *queue.Queue, begun func())
 
 // follow is a source for an index: name returns what to look at after a change.
 func follow[T engine.Object](x *store.Index[T], name func(c store.Change[T]) (string, bool)) source {
-	return func(ctx context.Context, q *queue.Queue) {
+	return func(ctx context.Context, q *queue.Queue, begun func()) {
 		x.Follow(ctx, func(c store.Change[T]) {
 			if n, ok := name(c); ok {
 				q.Add(n)
 			}
-		}, nil)
+		}, func(int64) { begun() })
 	}
 }
 
 // work follows sources and calls look for the names in the queue until ctx ends.
 // It calls look again after the time that look returns; 0: only after a change.
+// No look is before all sources have begun: a source is not told that something
+// was deleted before, so who had seen it would never look again.
 func (c *Config) work(ctx context.Context, name string, look func(ctx context.Context, name string) (again time.Duration, err error), sources ...source) {
 	q := queue.New(name, c.Clock, c.Guard, c.Queues, c.Log)
-	var following sync.WaitGroup
+	var following, begin sync.WaitGroup
 	for _, s := range sources {
-		following.Go(func() { s(ctx, q) })
+		begin.Add(1)
+		begun := sync.OnceFunc(begin.Done)
+		following.Go(func() {
+			defer begun() // it ends before, if ctx does or what it follows is dropped
+			s(ctx, q, begun)
+		})
 	}
+	begin.Wait()
 	q.Run(ctx, workers, func(ctx context.Context, name string) error {
 		again, err := look(ctx, name)
 		if err == nil && again > 0 {

@@ -118,15 +118,16 @@ func runClaimProtection(ctx context.Context, c Config, cl *inprocess.Client) {
 // whenNeeded is a source that begins once need was called for the channel, so that nothing is loaded for what nobody
 // waits for. The channel has room for one value. Follow tells only of what goes after it has begun, so again queues what waits
 // by then: what it waited for may have gone in between.
-func whenNeeded(needed <-chan struct{}, follow func(ctx context.Context, q *queue.Queue, caught func(rev int64)), again source) source {
-	return func(ctx context.Context, q *queue.Queue) {
+func whenNeeded(needed <-chan struct{}, follow func(ctx context.Context, q *queue.Queue, caught func(rev int64)), again func(ctx context.Context, q *queue.Queue)) source {
+	return func(ctx context.Context, q *queue.Queue, begun func()) {
+		begun()
 		select {
 		case <-needed:
 		case <-ctx.Done():
 			return
 		}
-		var begun sync.Once
-		follow(ctx, q, func(int64) { begun.Do(func() { again(ctx, q) }) })
+		var caught sync.Once
+		follow(ctx, q, func(int64) { caught.Do(func() { again(ctx, q) }) })
 	}
 }
 

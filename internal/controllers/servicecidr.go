@@ -140,7 +140,7 @@ func (k *rangeKeeper) report(ctx context.Context, r *networkingv1.ServiceCIDR, w
 }
 
 // followRanges queues ServiceCIDRs after changes of their own and of those that overlap with them.
-func (k *rangeKeeper) followRanges(ctx context.Context, q *queue.Queue) {
+func (k *rangeKeeper) followRanges(ctx context.Context, q *queue.Queue, begun func()) {
 	k.ranges.Follow(ctx, func(c store.Change[*networkingv1.ServiceCIDR]) {
 		q.Add(c.Name())
 		changed := c.Now
@@ -158,7 +158,7 @@ func (k *rangeKeeper) followRanges(ctx context.Context, q *queue.Queue) {
 				return false
 			})
 		}
-	}, nil)
+	}, func(int64) { begun() })
 }
 
 // queueWith queues the ServiceCIDRs that have a prefix which fits.

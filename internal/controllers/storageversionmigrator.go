@@ -68,7 +68,7 @@ const (
 )
 
 // follow queues the resources whose migrations change.
-func (m *migrator) follow(ctx context.Context, q *queue.Queue) {
+func (m *migrator) follow(ctx context.Context, q *queue.Queue, begun func()) {
 	m.migrations.Follow(ctx, func(c store.Change[*migration]) {
 		changed := c.Now
 		if changed == nil {
@@ -77,7 +77,7 @@ func (m *migrator) follow(ctx context.Context, q *queue.Queue) {
 		if changed != nil {
 			q.Add(changed.Spec.Resource.String())
 		}
-	}, nil)
+	}, func(int64) { begun() })
 }
 
 // look takes the next step for the migrations of one resource.

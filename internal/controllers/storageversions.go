@@ -44,7 +44,7 @@ func runStorageVersionCollector(ctx context.Context, c Config, cl *inprocess.Cli
 }
 
 // ended is a source of the StorageVersions to which a server has told something that is gone.
-func (s *storageVersionCollector) ended(ctx context.Context, q *queue.Queue) {
+func (s *storageVersionCollector) ended(ctx context.Context, q *queue.Queue, begun func()) {
 	inSystem := func(_, now *store.Item) bool { return strings.HasPrefix(now.Key, metav1.NamespaceSystem+"/") }
 	s.leases.Where(inSystem).Follow(ctx, func(c store.Change[*coordinationv1.Lease]) {
 		if !c.Gone {
@@ -59,7 +59,7 @@ func (s *storageVersionCollector) ended(ctx context.Context, q *queue.Queue) {
 				q.Add(v.Name)
 			}
 		}
-	}, nil)
+	}, func(int64) { begun() })
 }
 
 func (s *storageVersionCollector) look(ctx context.Context, name string) error {

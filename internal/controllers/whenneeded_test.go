@@ -20,12 +20,12 @@ func TestWhenNeeded(t *testing.T) {
 	}, func(context.Context, *queue.Queue) { did = append(did, "again") })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if s(ctx, nil); did != nil {
+	if s(ctx, nil, func() {}); did != nil {
 		t.Errorf("nobody needs it: %v", did)
 	}
 	need(needed)
 	need(needed) // more than one may
-	if s(t.Context(), nil); !slices.Equal(did, []string{"follow", "again"}) {
+	if s(t.Context(), nil, func() {}); !slices.Equal(did, []string{"follow", "again"}) {
 		t.Errorf("%v", did)
 	}
 }
