@@ -43,6 +43,7 @@ type Past struct {
 	broken *tree.Breakage
 	disk   *space.Reserve // nil: there is room
 
+	found   int64 // the revision up to which changes were here when it was opened
 	opening sync.Once
 	opened  chan struct{} // closed once the tree is there, or is known not to be
 
@@ -59,7 +60,7 @@ type Past struct {
 
 	mu sync.Mutex // before saying
 	// All below is guarded by mu.
-	reached  int64 // the revision up to which changes are here; 0: nothing was followed yet
+	reached  int64 // the revision up to which changes are here; 0: nothing was followed yet, and what is here may be of another log
 	begun    int64 // the one after which they begin
 	moved    chan struct{}
 	kinds    map[string]*kept
@@ -111,10 +112,9 @@ func (p *Past) openDir() (err error) {
 	if err := p.open(); err != nil {
 		return errors.Join(err, p.lock.Close())
 	}
-	if len(files) > 1 && p.reached == 0 { // more than the lock
+	if len(files) > 1 && p.found == 0 { // more than the lock
 		p.Logger.Warn("the history holds nothing, after a crash or by damage, and begins anew", "directory", p.Dir)
 	}
-	p.move(p.reached)
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (p *Past) open() (err error) {
 
 // load reads what is kept of which kinds.
 func (p *Past) load() (err error) {
-	if p.reached, err = number(p.tree, reachedKey); err != nil {
+	if p.found, err = number(p.tree, reachedKey); err != nil {
 		return err
 	}
 	if p.begun, err = number(p.tree, begunKey); err != nil {

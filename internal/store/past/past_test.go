@@ -32,6 +32,16 @@ const prefix = "/registry/"
 type log struct {
 	*memory.DB
 	oldest atomic.Int64
+	asked  chan chan struct{} // nil: Head answers at once; otherwise once what it sends here is closed
+}
+
+func (l *log) Head(ctx context.Context) (int64, error) {
+	if l.asked != nil {
+		answer := make(chan struct{})
+		l.asked <- answer
+		<-answer
+	}
+	return l.DB.Head(ctx)
 }
 
 func (l *log) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
@@ -345,6 +355,24 @@ func TestBeginsAnew(t *testing.T) {
 		if got := len(f.revisions("pods/a/x", false)); got != 1 {
 			t.Errorf("%s: %d revisions after it", name, got)
 		}
+	}
+}
+
+// Until it is known whether the log is the one that was followed, what was found is no answer.
+func TestFoundIsJudgedFirst(t *testing.T) {
+	f := follow(t, 1<<20)
+	f.put("pods/a/x", "one")
+	rev := f.reached()
+	f.stop()
+	f.log.asked = make(chan chan struct{})
+	f.open()
+	answer := <-f.log.asked
+	if got := f.Reached(); got != 0 {
+		t.Errorf("%d is reached", got)
+	}
+	close(answer)
+	if err := f.Reach(t.Context(), rev); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -78,7 +78,10 @@ func (p *Past) gather(ctx context.Context) {
 func (p *Past) begin(ctx context.Context) {
 	for {
 		ok, err := p.continues(ctx)
-		if err == nil && !ok {
+		switch {
+		case err == nil && ok:
+			p.goOn()
+		case err == nil:
 			err = p.beginAnew(ctx)
 		}
 		if err == nil {
@@ -95,12 +98,11 @@ func (p *Past) begin(ctx context.Context) {
 
 // continues says whether the log is the one that was followed, and can be followed further: it had what was changed last.
 func (p *Past) continues(ctx context.Context) (bool, error) {
-	reached := p.Reached()
-	if reached == 0 {
+	if p.found == 0 {
 		return false, nil
 	}
 	head, err := p.Log.Head(ctx)
-	if err != nil || head < reached {
+	if err != nil || head < p.found {
 		return false, err
 	}
 	last, err := p.lastChange()
@@ -108,7 +110,7 @@ func (p *Past) continues(ctx context.Context) (bool, error) {
 		return err == nil, err // nothing has changed since it began
 	}
 	var is lastChange
-	_, err = p.Log.Range(ctx, kv.Range{Key: p.Prefix + last.key, Rev: reached}, func(k kv.KeyValue) bool {
+	_, err = p.Log.Range(ctx, kv.Range{Key: p.Prefix + last.key, Rev: p.found}, func(k kv.KeyValue) bool {
 		is = lastChangeOf(last.key, k.ModRevision, k.Value)
 		return true
 	})
@@ -119,6 +121,13 @@ func (p *Past) continues(ctx context.Context) (bool, error) {
 		return err == nil && is.rev == 0, err
 	}
 	return err == nil && is == *last, err
+}
+
+// goOn takes what was found for what is here.
+func (p *Past) goOn() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.move(p.found)
 }
 
 // beginAnew drops everything, and begins at the log's head.
