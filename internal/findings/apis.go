@@ -35,7 +35,7 @@ func (l *look) definition(name string) *apiextensionsv1.CustomResourceDefinition
 
 // definitions looks at CustomResourceDefinitions that are not served or do not go away.
 func (l *look) definitions() {
-	troubled := func(_ *store.View, i *store.Item) bool {
+	troubled := func(i *store.Item) bool {
 		v := i.Value()
 		return bytes.Contains(v, []byte(`"status":"False"`)) || bytes.Contains(v, []byte(`"deletionTimestamp"`)) || bytes.Contains(v, []byte(`"NonStructuralSchema"`))
 	}
@@ -107,7 +107,7 @@ func kibibytes(n int64) string {
 
 // apiServices looks at extension API servers that are away.
 func (l *look) apiServices() {
-	troubled := func(_ *store.View, i *store.Item) bool { return bytes.Contains(i.Value(), []byte("False")) }
+	troubled := func(i *store.Item) bool { return bytes.Contains(i.Value(), []byte("False")) }
 	for _, obj := range l.scan(schema.GroupResource{Group: apiregistrationv1.GroupName, Resource: "apiservices"}, troubled) {
 		a, ok := obj.(*apiregistrationv1.APIService)
 		if !ok {
@@ -136,7 +136,7 @@ const nearly = 0.9
 
 // quotas looks at quotas that are nearly used up.
 func (l *look) quotas() {
-	for _, obj := range l.scan(schema.GroupResource{Resource: "resourcequotas"}, func(*store.View, *store.Item) bool { return true }) {
+	for _, obj := range l.scan(schema.GroupResource{Resource: "resourcequotas"}, allItems) {
 		q, ok := obj.(*corev1.ResourceQuota)
 		if !ok {
 			continue

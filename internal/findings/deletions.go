@@ -71,7 +71,7 @@ func oldest(all map[v1alpha1.ObjectReference]time.Time) []v1alpha1.ObjectReferen
 }
 
 // terminating says that the stored namespace may be terminating: its phase is a text in it, however it is encoded.
-func terminating(_ *store.View, i *store.Item) bool {
+func terminating(i *store.Item) bool {
 	return bytes.Contains(i.Value(), []byte(corev1.NamespaceTerminating))
 }
 

@@ -21,15 +21,18 @@ const (
 	mostDecoded = 500    // objects decoded
 )
 
-// scanned is what a scan has found. It holds as long as the view does not change.
+// scanned is what a scan of a view has found. The next one looks only into items that have changed since.
 type scanned struct {
-	rev  int64
-	objs []engine.Object
+	rev   int64           // of the newest change
+	items []*store.Item   // of interest, or not readable, in the order of their keys
+	objs  []engine.Object // of those items, the one that changed last first
+
+	decoded map[*store.Item]engine.Object // of the same
 }
 
 // scan returns the objects of a view whose stored item may be of interest, those that changed last first: of many, these are the
 // ones that may wait for somebody. It loads no view: what nobody has asked for is left where it is. The objects must not be changed.
-func (l *look) scan(gr schema.GroupResource, maybe func(v *store.View, i *store.Item) bool) []engine.Object {
+func (l *look) scan(gr schema.GroupResource, maybe func(i *store.Item) bool) []engine.Object {
 	ep, err := l.Objects.Endpoint(gr)
 	if err != nil || ep.View() == nil {
 		return nil
@@ -43,33 +46,59 @@ func (l *look) scan(gr schema.GroupResource, maybe func(v *store.View, i *store.
 		return nil
 	}
 	before := l.scans[gr]
-	if before != nil && before.rev == rev {
+	switch {
+	case before == nil || before.rev > rev: // what is stored is another state
+		before = &scanned{}
+	case before.rev == rev:
 		return before.objs
 	}
 	s, err := v.Snapshot(l.ctx)
 	if err != nil {
 		return nil
 	}
-	var items []*store.Item
-	looked := 0
-	err = s.Ascend(l.ctx, store.Range{}, func(i *store.Item) bool {
-		if i.Err == nil && maybe(v, i) {
-			items = append(items, i)
+	now := &scanned{rev: rev, decoded: map[*store.Item]engine.Object{}}
+	err = now.find(l.ctx, s, before, maybe)
+	now.decode(l.ctx, ep, before)
+	if err == nil && l.ctx.Err() == nil { // what was cut short is looked at again
+		l.scans[gr] = now
+	}
+	return now.objs
+}
+
+// find finds the items of interest. An item that was not of interest before, and has not changed, is not now.
+func (n *scanned) find(ctx context.Context, s *store.Snapshot, before *scanned, maybe func(i *store.Item) bool) error {
+	was, looked := before.items, 0
+	return s.Ascend(ctx, store.Range{}, func(i *store.Item) bool {
+		for len(was) > 0 && was[0].Key < i.Key {
+			was = was[1:]
+		}
+		known := len(was) > 0 && was[0].Key == i.Key
+		switch {
+		case known && was[0] == i:
+			n.items = append(n.items, i)
+		case !known && i.Rev <= before.rev:
+		case i.Err != nil || maybe(i):
+			n.items = append(n.items, i)
 		}
 		looked++
 		return looked < mostScanned
 	})
-	slices.SortFunc(items, func(a, b *store.Item) int { return cmp.Compare(b.Rev, a.Rev) })
-	var objs []engine.Object
-	for _, i := range items[:min(len(items), mostDecoded)] {
-		if obj, err := ep.Decode(l.ctx, i); err == nil {
-			objs = append(objs, obj)
+}
+
+// decode makes the objects of the items that changed last.
+func (n *scanned) decode(ctx context.Context, ep *engine.Endpoint, before *scanned) {
+	newest := slices.Clone(n.items)
+	slices.SortFunc(newest, func(a, b *store.Item) int { return cmp.Compare(b.Rev, a.Rev) })
+	for _, i := range newest[:min(len(newest), mostDecoded)] {
+		obj, ok := before.decoded[i]
+		if !ok {
+			var err error
+			if obj, err = ep.Decode(ctx, i); err != nil {
+				continue
+			}
 		}
+		n.objs, n.decoded[i] = append(n.objs, obj), obj
 	}
-	if err == nil && l.ctx.Err() == nil { // what was cut short is looked at again
-		l.scans[gr] = &scanned{rev, objs}
-	}
-	return objs
 }
 
 // item returns the stored item of an object as it is now, without loading its view, and says if it is gone.
@@ -117,3 +146,6 @@ func metaOf(ctx context.Context, ep *engine.Endpoint, i *store.Item) *metav1.Obj
 	m, _ := meta.GetObjectMeta().(*metav1.ObjectMeta)
 	return m
 }
+
+// allItems is for scan: all objects may be of interest.
+func allItems(*store.Item) bool { return true }

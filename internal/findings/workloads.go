@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,15 +30,18 @@ const (
 	scheduler = "kube-scheduler"
 )
 
-var worked = []schema.GroupResource{
-	{Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "replicasets"}, {Group: "apps", Resource: "statefulsets"}, {Group: "apps", Resource: "daemonsets"},
-	{Group: "batch", Resource: "jobs"}, {Resource: "pods"},
-}
+var (
+	pods   = schema.GroupResource{Resource: "pods"}
+	worked = []schema.GroupResource{
+		{Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "replicasets"}, {Group: "apps", Resource: "statefulsets"}, {Group: "apps", Resource: "daemonsets"},
+		{Group: "batch", Resource: "jobs"}, pods,
+	}
+)
 
 // workerOf returns the program that acts on a kind first.
 func workerOf(gr schema.GroupResource) string {
 	switch {
-	case gr == worked[len(worked)-1]:
+	case gr == pods:
 		return scheduler
 	case slices.Contains(worked, gr):
 		return manager
@@ -102,7 +106,10 @@ func (l *look) workloadsOf(gr schema.GroupResource) []engine.Object {
 				delete(l.tally.made, o)
 			}
 		}
-		return l.scan(gr, pending)
+		if gr == pods {
+			return l.scan(gr, pending)
+		}
+		return l.scan(gr, allItems)
 	}
 	var out []engine.Object
 	const most = 8
@@ -136,11 +143,8 @@ func waits(obj engine.Object) bool {
 	return awaits(obj) != ""
 }
 
-// pending says that a stored object may wait for somebody. Of pods, which are many, it looks at the phase.
-func pending(v *store.View, i *store.Item) bool {
-	f, err := v.Fields(i)
-	return err != nil || f["status.phase"] == "" || f["status.phase"] == string(corev1.PodPending)
-}
+// pending says that a stored pod may wait for somebody: its phase is Pending. Pods are many, so they are not decoded for that.
+func pending(i *store.Item) bool { return bytes.Contains(i.Value(), []byte(corev1.PodPending)) }
 
 // awaits returns the program that should have acted on an object and has not; "" if somebody has.
 func awaits(obj engine.Object) string {
