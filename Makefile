@@ -107,7 +107,7 @@ unit:
 
 # -short leaves out what has one goroutine, and what measures memory. These tests compute: as many packages run as there are processors.
 race: build
-	CGO_ENABLED=1 $(TEST) -p $(PROCESSORS) -race -short $(RACE)
+	CGO_ENABLED=1 $(TEST) -p $(PROCESSORS) -race -short -timeout 20m $(RACE)
 	cd testkit && CGO_ENABLED=1 KANZEN=$(CURDIR)/bin/kanzen $(TEST) -p $(PROCESSORS) -race -short ./...
 
 # What race leaves out of unit: other packages, and the tests that -short leaves out or makes shorter. Both together run each package
