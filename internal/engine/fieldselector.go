@@ -269,9 +269,9 @@ func (ep *Endpoint) orderBy(field string) store.Order {
 	o := store.Order{Name: field, Value: func(i *store.Item) string {
 		set, err := ep.fields(context.Background(), i) // never asks anybody: see ordersBy
 		if err != nil {
-			return ""
+			return store.Unreadable
 		}
-		return orderValue(set[field])
+		return store.OrderValue(set[field])
 	}}
 	if ep.R.Codec != nil {
 		o.Of = ep // the fields differ by version
@@ -279,60 +279,9 @@ func (ep *Endpoint) orderBy(field string) store.Order {
 	return o
 }
 
-// orderValue is a field's value without the byte that ends values in an order.
-func orderValue(value string) string { return strings.ReplaceAll(value, "\x00", "") }
-
 // ordersBy reports whether objects can be ordered by a selectable field. It can be read anywhere, unless another server has to convert
 // the objects.
 func (ep *Endpoint) ordersBy() bool {
 	_, remote := ep.R.Codec.(BatchCodec)
 	return ep.R.Fields != nil && !remote
-}
-
-// index is how a list finds its objects by a field that has an index.
-type index struct {
-	by     store.Order
-	values []string
-}
-
-// index returns how to find what a selector matches; nil: there is no index for it.
-func (ep *Endpoint) index(terms fieldTerms) *index {
-	for _, field := range ep.R.Indexed {
-		if values := terms.oneOf(field); values != nil && ep.ordersBy() {
-			return &index{ep.orderBy(field), values}
-		}
-	}
-	return nil
-}
-
-// ascend calls yield for the items of a range that the index finds, in order of their keys. Found is false if the view has no index of
-// the snapshot's revision, or no room for one.
-func (x *index) ascend(ctx context.Context, v *store.View, snap *store.Snapshot, r store.Range, yield func(*store.Item) bool) (found bool, err error) {
-	all, err := v.Ordered(ctx, snap.Rev, x.by)
-	if err != nil || all == nil {
-		return false, notFuture(err)
-	}
-	if len(x.values) == 1 {
-		return true, all.Equal(ctx, orderValue(x.values[0]), r, yield)
-	}
-	var some []*store.Item
-	for _, value := range x.values {
-		err := all.Equal(ctx, orderValue(value), r, func(i *store.Item) bool {
-			some = append(some, i)
-			return true
-		})
-		if err != nil {
-			return true, err
-		}
-	}
-	slices.SortFunc(some, func(a, b *store.Item) int { return strings.Compare(a.Key, b.Key) })
-	for n, i := range some {
-		if err := ended(ctx, n); err != nil {
-			return true, err
-		}
-		if !yield(i) {
-			break
-		}
-	}
-	return true, nil
 }

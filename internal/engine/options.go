@@ -138,7 +138,7 @@ type selected struct {
 	all       bool   // there are no selectors
 	// triggers are the values of which one is required of the resource's trigger field; nil: none is.
 	triggers []string
-	index    *index // nil: all are looked at
+	indexes  indexes
 	// keys are those of the only objects that can match, sorted; nil: they are not known.
 	keys   []string
 	narrow *narrowing // nil: to nothing
@@ -190,7 +190,10 @@ func (c *call) selectsFields(ctx context.Context, o *internalversion.ListOptions
 	}
 	terms := termsOf(o.FieldSelector)
 	s.name, _ = terms.RequiresExactMatch(metav1.ObjectNameField)
-	s.triggers, s.index = c.triggers(terms), c.index(terms)
+	s.indexes.field = c.fieldIndex(terms)
+	if s.triggers = c.triggers(terms); s.triggers == nil { // otherwise they find fewer
+		s.indexes.labels = c.labelIndexes(o.LabelSelector)
+	}
 	if c.namespace != "" || !c.R.Namespaced {
 		for _, name := range terms.oneOf(metav1.ObjectNameField) {
 			s.keys = append(s.keys, s.prefix+name)
@@ -213,10 +216,8 @@ func (s *selected) ascend(ctx context.Context, snap *store.Snapshot, r store.Ran
 		return s.narrow.ascend(ctx, snap, s.narrow.set, r, yield)
 	case s.keys != nil:
 		return s.ascendKeys(ctx, snap, r, yield)
-	case s.index != nil && snap.InMemory():
-		if found, err := s.index.ascend(ctx, s.view, snap, r, yield); found || err != nil {
-			return err
-		}
+	case snap.InMemory():
+		return s.indexes.ascend(ctx, s.view, snap, r, yield)
 	}
 	return snap.Ascend(ctx, r, yield)
 }

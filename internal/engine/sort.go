@@ -182,7 +182,7 @@ func notFuture(err error) error {
 // keeps, if it has room; few are sorted each time.
 func (c *call) inOrder(ctx context.Context, snap *store.Snapshot, after string, sel *selected, take func(*store.Item) bool) error {
 	s := sel.sort
-	if sel.prefix == "" && sel.narrow == nil && sel.triggers == nil && sel.index == nil && snap.InMemory() {
+	if sel.prefix == "" && sel.narrow == nil && sel.triggers == nil && sel.indexes.field == nil && snap.InMemory() {
 		all, err := c.view.Ordered(ctx, snap.Rev, s.by)
 		if notFuture(err) != nil {
 			return err

@@ -45,8 +45,14 @@ func asksFor(b *testing.B, s *server, u user.Info, path, accept string) {
 
 var visibleObjects = flag.Int("visible.objects", 10_000, "how many objects BenchmarkVisible has in all")
 
-// storeMaps puts configmaps into the database, the n-th of them into a namespace.
-func storeMaps(b *testing.B, s *server, objects int, namespace func(n int) string) {
+// storeMaps puts configmaps into the database, the n-th of them into a namespace. It returns their view.
+func storeMaps(b testing.TB, s *server, objects int, namespace func(n int) string) *store.View {
+	b.Helper()
+	return storeLabelled(b, s, objects, namespace, func(int) map[string]string { return nil })
+}
+
+// storeLabelled is storeMaps for configmaps that have labels.
+func storeLabelled(b testing.TB, s *server, objects int, namespace func(n int) string, labels func(n int) map[string]string) *store.View {
 	b.Helper()
 	var view *store.View
 	for _, ep := range s.base.objects.Endpoints() {
@@ -57,7 +63,7 @@ func storeMaps(b *testing.B, s *server, objects int, namespace func(n int) strin
 	var ops []store.Op
 	for n := range objects {
 		ns, name := namespace(n), fmt.Sprintf("c%d", n)
-		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ns, UID: types.UID(fmt.Sprintf("%032x", n)), CreationTimestamp: metav1.Unix(int64(n%1000), 0)}}
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ns, UID: types.UID(fmt.Sprintf("%032x", n)), CreationTimestamp: metav1.Unix(int64(n%1000), 0), Labels: labels(n)}}
 		raw, err := m.Marshal()
 		if err != nil {
 			b.Fatal(err)
@@ -74,6 +80,7 @@ func storeMaps(b *testing.B, s *server, objects int, namespace func(n int) strin
 			ops = nil
 		}
 	}
+	return view
 }
 
 // BenchmarkVisible lists what somebody sees who has a role in 3 of 5,000 namespaces, of many objects in all.
@@ -170,4 +177,26 @@ func BenchmarkIndexed(b *testing.B) {
 			asksFor(b, s, masters, widgets+"?fieldSelector="+url.QueryEscape(q.selector), "application/json")
 		})
 	}
+}
+
+// BenchmarkByLabel lists 200,000 objects by a label that none of them, or one of a thousand, has: without the index, and with it.
+func BenchmarkByLabel(b *testing.B) {
+	s := start(b)
+	view := storeLabelled(b, s, 200_000, func(n int) string { return fmt.Sprintf("n%d", n%30) }, func(n int) map[string]string {
+		return map[string]string{"app": "web", "tier": fmt.Sprintf("t%d", n%1000)}
+	})
+	const path = "/api/v1/configmaps?labelSelector="
+	by := view.ByLabel("tier")
+	b.Run("none, no index", func(b *testing.B) {
+		view.DropOrders(nil)
+		asksFor(b, s, masters, path+"tier%3Dnone", "application/json")
+	})
+	for o, err := view.Ordered(b.Context(), 0, by); o == nil; o, err = view.Ordered(b.Context(), 0, by) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		do(b, s, "GET", path+"tier%3Dnone", "", "", nil, 200)
+	}
+	b.Run("none", func(b *testing.B) { asksFor(b, s, masters, path+"tier%3Dnone", "application/json") })
+	b.Run("200", func(b *testing.B) { asksFor(b, s, masters, path+"tier%3Dt7", "application/json") })
 }

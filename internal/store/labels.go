@@ -49,6 +49,17 @@ func (v *View) MatchLabels(i *Item, f LabelFilter) (bool, error) {
 	return err == nil && f.selector.Matches(l), err
 }
 
+// ByLabel is an index of the values of a label.
+func (v *View) ByLabel(key string) Order {
+	return Order{Name: "label " + key, Index: true, Value: func(i *Item) string {
+		set, err := v.readLabels(i)
+		if err != nil {
+			return Unreadable
+		}
+		return OrderValue(set[key])
+	}}
+}
+
 // labelBits is a set of labels in a word: each label has two of the lower 63
 // bits. Objects that have a label have its bits; a few others have them too. The
 // upper bit says that the word was made.

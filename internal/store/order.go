@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxOrders bounds the orders that a view keeps. Each holds some hundred bytes for an item.
-	maxOrders = 8
+	// maxOrders bounds the orders that a view keeps, and maxIndexes those of them that are indexes. Each holds some hundred bytes for an item.
+	maxOrders, maxIndexes = 8, 4
 	// orderIdle is how long nobody asks for an order before it is dropped. Only that makes room: whoever asks for many orders cannot have
 	// those of others dropped and made anew all the time.
 	orderIdle = 5 * time.Minute
@@ -25,6 +25,8 @@ type Order struct {
 	Name string
 	// Value has no zero bytes, and is always the same for an item.
 	Value func(*Item) string
+	// Index says that only items that have a value are in the order. It is made when that pays: see Missed.
+	Index bool
 }
 
 func (o *Order) is(other *Order) bool { return o.Of == other.Of && o.Name == other.Name }
@@ -39,14 +41,32 @@ type order struct {
 // key is where an item is in an order: items of one value are in the order of their keys.
 func (o *order) key(i *Item) string { return OrderKey(o.Value(i), i.Key) }
 
+// OrderValue is a value without the bytes that end values in an order.
+func OrderValue(value string) string { return strings.ReplaceAll(value, "\x00", "") }
+
+// Unreadable is the value of items whose value cannot be read. Whoever asks for items of a value has to be told of them.
+const Unreadable = "\x01"
+
+// Unreadable says that there are such items.
+func (o *Ordered) Unreadable() (found bool) {
+	within := OrderKey(Unreadable, "")
+	o.items.Ascend(within, func(key string, _ *Item) bool {
+		found = strings.HasPrefix(key, within)
+		return false
+	})
+	return found
+}
+
 // OrderKey is the place of an item, of which the value and the key are given, in an order. Values have no zero bytes.
 func OrderKey(value, key string) string { return value + "\x00" + key }
 
+func (o *order) has(i *Item) bool { return i != nil && (!o.Index || o.Value(i) != "") }
+
 func (o *order) apply(ev *Event) {
-	if ev.Prev != nil {
+	if o.has(ev.Prev) {
 		o.items.Delete(o.key(ev.Prev))
 	}
-	if ev.Item != nil {
+	if o.has(ev.Item) {
 		o.items.Set(o.key(ev.Item), ev.Item)
 	}
 }
@@ -94,9 +114,9 @@ func (o *Ordered) Equal(ctx context.Context, value string, r Range, yield func(*
 	return err
 }
 
-// Ordered returns the view at a revision, 0: now, in an order. The first call for an order looks at every item; from then on it is kept
-// with the view, as long as somebody asks for it. Ordered returns nil if the revision is older than the view's window, or if there is no
-// room for another order.
+// Ordered returns the view at a revision, 0: now, in an order. The first call for an order looks at every item, unless it is an index; from
+// then on it is kept with the view, as long as somebody asks for it. Ordered returns nil if the revision is older than the view's window, if
+// there is no room for another order, or if it is an index that is not made.
 func (v *View) Ordered(ctx context.Context, rev int64, by Order) (*Ordered, error) {
 	o, err := v.orderLocked(ctx, &by)
 	if err != nil || o == nil {
@@ -134,6 +154,10 @@ func (v *View) orderLocked(ctx context.Context, by *Order) (*order, error) {
 				return o, nil
 			}
 		}
+		if by.Index {
+			v.mu.Unlock()
+			return nil, nil
+		}
 		making := v.making
 		if making == nil {
 			o, err := v.makeOrderLocked(ctx, by)
@@ -155,8 +179,7 @@ func (v *View) orderLocked(ctx context.Context, by *Order) (*order, error) {
 // reset meanwhile.
 func (v *View) makeOrderLocked(ctx context.Context, by *Order) (*order, error) {
 	defer v.mu.Unlock()
-	v.dropIdleOrdersLocked()
-	if len(v.orders) >= maxOrders {
+	if !v.roomLocked(by) {
 		return nil, nil
 	}
 	made := make(chan struct{})
@@ -183,6 +206,21 @@ func (v *View) makeOrderLocked(ctx context.Context, by *Order) (*order, error) {
 	}
 	v.orders = append(v.orders, o)
 	return o, nil
+}
+
+// roomLocked says whether there is room for another order.
+func (v *View) roomLocked(by *Order) bool {
+	v.dropIdleOrdersLocked()
+	n := 0
+	for _, o := range v.orders {
+		if o.Index == by.Index {
+			n++
+		}
+	}
+	if by.Index {
+		return n < maxIndexes
+	}
+	return n < maxOrders
 }
 
 // unlocked calls f while v.mu, which is locked before and afterwards, is not. Values are read by code that may panic.

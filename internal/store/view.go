@@ -54,6 +54,7 @@ type View struct {
 	shares   shares           // nil until first requested
 	orders   []*order         // that were asked for
 	making   chan struct{}    // closed when the order is there, or not, that is being made; nil: none is
+	missed   missed           // the indexes that there are not
 	bytes    int64            // of the values of items
 	plain    int64            // those of them that are not compressed
 	epoch    int              // counts how often items was replaced
