@@ -130,8 +130,8 @@ func unknownInDefault(p *props, isResource bool) bool {
 	if p.Items != nil && p.Items.Schema != nil && unknownInDefault(p.Items.Schema, false) {
 		return true
 	}
-	for name, s := range p.Properties {
-		if !(isResource && isResourceField(name)) && unknownInDefault(&s, false) {
+	for name, s := range each(p.Properties) {
+		if !(isResource && isResourceField(name)) && unknownInDefault(s, false) {
 			return true
 		}
 	}

@@ -143,8 +143,8 @@ func inList(l []apiextensionsv1.JSONSchemaProps, test func(*apiextensionsv1.JSON
 }
 
 func inMap[M ~map[string]apiextensionsv1.JSONSchemaProps](m M, test func(*apiextensionsv1.JSONSchemaProps) bool) bool {
-	for _, s := range m {
-		if within(&s, test) {
+	for _, s := range each(m) {
+		if within(s, test) {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package apiextensions
 
 import (
+	"iter"
 	"reflect"
 	"regexp"
 
@@ -56,6 +57,22 @@ func (l level) String() string {
 	return [...]string{"at the root", "for specified array items", "for specified object fields"}[l]
 }
 
+// each yields the schemas of a map, which are half a kilobyte each: they share a copy, so that one is valid until the next.
+func each[M ~map[string]props](all M) iter.Seq2[string, *props] {
+	return func(yield func(string, *props) bool) {
+		if len(all) == 0 {
+			return
+		}
+		var name string
+		s := new(props)
+		for name, *s = range all {
+			if !yield(name, s) {
+				return
+			}
+		}
+	}
+}
+
 // declares validates a schema that declares fields.
 func declares(p *props, l level, e rules.Errors) {
 	if p.Type == "array" && (p.Items == nil || p.Items.Schema == nil) {
@@ -64,8 +81,8 @@ func declares(p *props, l level, e rules.Errors) {
 	if p.Items != nil && p.Items.Schema != nil {
 		declares(p.Items.Schema, atItem, e.Field("items"))
 	}
-	for name, s := range p.Properties {
-		declares(&s, atField, e.Field("properties").Key(name))
+	for name, s := range each(p.Properties) {
+		declares(s, atField, e.Field("properties").Key(name))
 	}
 	if a := p.AdditionalProperties; a != nil {
 		if l == atRoot {
@@ -134,7 +151,7 @@ func resourceFields(p *props, l level, e rules.Errors) {
 
 // isIntOrString reports whether anyOf is the standard one for fields that are numbers or strings.
 func isIntOrString(anyOf []props) bool {
-	return reflect.DeepEqual(anyOf, []props{{Type: "integer"}, {Type: "string"}})
+	return len(anyOf) == 2 && reflect.DeepEqual(anyOf, []props{{Type: "integer"}, {Type: "string"}})
 }
 
 // constraints validates the parts that restrict values. The int-or-string form of anyOf may be skipped: the schema's
@@ -167,8 +184,8 @@ func constraint(p *props, skipAny bool, e rules.Errors) {
 	if p.Items != nil && p.Items.Schema != nil {
 		constraint(p.Items.Schema, false, e.Field("items"))
 	}
-	for name, s := range p.Properties {
-		constraint(&s, false, e.Field("properties").Key(name))
+	for name, s := range each(p.Properties) {
+		constraint(s, false, e.Field("properties").Key(name))
 	}
 	a := p.AdditionalProperties
 	for _, f := range []struct {
@@ -226,13 +243,13 @@ func completePart(c, p *props, e rules.Errors, from string) {
 		}
 		completePart(c.Items.Schema, items, e.Field("items"), from)
 	}
-	for name, s := range c.Properties {
+	for name, s := range each(c.Properties) {
 		at := e.Field("properties").Key(name)
 		declared, ok := p.Properties[name]
 		if !ok {
 			at.Required("because it is defined in " + from)
 			continue
 		}
-		completePart(&s, &declared, at, from)
+		completePart(s, &declared, at, from)
 	}
 }
