@@ -55,7 +55,7 @@ test:
 test-deep: build
 	cd test && $(E2E) $(DEEP)
 	cd test && $(E2E) -run '$(DEEP_TESTS)' .
-	cd test/operations && $(TEST) -count=1 ./...
+	cd test/operations && KANZEN=$(CURDIR)/bin/kanzen $(TEST) -count=1 ./...
 
 # What needs kube-apiserver, which is built first: whether what is generated from it is stale, and whether one can take over the
 # etcd of the other.
