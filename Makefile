@@ -106,8 +106,9 @@ unit:
 	cd site && $(TEST) ./...
 
 # -short leaves out what has one goroutine, and what measures memory. These tests compute: as many packages run as there are processors.
+# On a machine that has other things to do, those of internal/server take more than the ten minutes that tests have.
 race: build
-	CGO_ENABLED=1 $(TEST) -p $(PROCESSORS) -race -short $(RACE)
+	CGO_ENABLED=1 $(TEST) -p $(PROCESSORS) -race -short -timeout 20m $(RACE)
 	cd testkit && CGO_ENABLED=1 KANZEN=$(CURDIR)/bin/kanzen $(TEST) -p $(PROCESSORS) -race -short ./...
 
 # What race leaves out of unit: other packages, and the tests that -short leaves out or makes shorter. Both together run each package
