@@ -55,7 +55,7 @@ test:
 test-deep: build
 	cd test && $(E2E) $(DEEP)
 	cd test && $(E2E) -run '$(DEEP_TESTS)' .
-	cd test/operations && $(TEST) -count=1 ./...
+	cd test/operations && KANZEN=$(CURDIR)/bin/kanzen $(TEST) -count=1 ./...
 
 # What needs kube-apiserver, which is built first: whether what is generated from it is stale, and whether one can take over the
 # etcd of the other.
@@ -106,6 +106,7 @@ unit:
 	cd site && $(TEST) ./...
 
 # -short leaves out what has one goroutine, and what measures memory. These tests compute: as many packages run as there are processors.
+# On a machine that has other things to do, those of internal/server take more than the ten minutes that tests have.
 race: build
 	CGO_ENABLED=1 $(TEST) -p $(PROCESSORS) -race -short -timeout 20m $(RACE)
 	cd testkit && CGO_ENABLED=1 KANZEN=$(CURDIR)/bin/kanzen $(TEST) -p $(PROCESSORS) -race -short ./...

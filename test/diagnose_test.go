@@ -524,6 +524,7 @@ func TestDiagnoseHealthy(t *testing.T) {
 				}
 			}()
 			for i := 0; ctx.Err() == nil; i++ {
+				time.Sleep(30 * time.Millisecond) // some hundred requests a second in all: what runs beside needs the processor
 				name := fmt.Sprintf("c-%d-%d", n, i)
 				m := configMap(name)
 				m.Finalizers = []string{"example.com/x"}

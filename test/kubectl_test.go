@@ -57,6 +57,7 @@ func kubectlScripts(scripts, bin string, setup func(env *testscript.Env)) testsc
 					if time.Now().After(deadline) {
 						ts.Fatalf("%s: %v", strings.Join(args, " "), err)
 					}
+					time.Sleep(100 * time.Millisecond)
 				}
 			},
 			"capture": func(ts *testscript.TestScript, neg bool, args []string) {

@@ -41,7 +41,7 @@ func run(m *testing.M) (code int, err error) {
 	})
 	g.Go(func() (err error) {
 		binaries.kubectl, err = build("KUBECTL", filepath.Join(dir, "kubectl"), ".", "./kubectl",
-			"-ldflags", "-X k8s.io/component-base/version.gitVersion=v1.37.0") // or `kubectl version` finds none
+			"-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.0") // or `kubectl version` finds none
 		return err
 	})
 	if err := g.Wait(); err != nil {

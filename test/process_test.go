@@ -214,16 +214,16 @@ func output(t testing.TB, path string, args ...string) (stdout, stderr string, c
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// within polls until f is true.
+// within polls until f is true, ever more seldom: what it waits for needs the processor.
 func within(t testing.TB, limit time.Duration, what string, f func(ctx context.Context) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	for !f(ctx) {
+	for pause := 5 * time.Millisecond; !f(ctx); pause = min(pause*3/2, 50*time.Millisecond) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("not within %v: %s", limit, what)
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

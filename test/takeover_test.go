@@ -262,7 +262,7 @@ func (s *takeoverServer) settled() (now map[string]string) {
 			since = time.Now()
 		}
 		select {
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(time.Second): // all objects are listed each time
 		case <-ctx.Done():
 		}
 		return time.Since(since) > 5*time.Second

@@ -38,7 +38,7 @@ func await(t *testing.T, f func(ctx context.Context) string) {
 		select {
 		case <-ctx.Done():
 			t.Fatal(missing)
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

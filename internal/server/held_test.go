@@ -44,7 +44,7 @@ const (
 // awaitMetric waits until a metric has a value.
 func awaitMetric(t *testing.T, s *server, name, want string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // all metrics are written each time
 		got := metric(t, s, name)
 		if got == want || got == "" && want == "0" {
 			return

@@ -102,7 +102,11 @@ func TestPast(t *testing.T) {
 	answers := map[string]string{} // by path with ?at=
 	begun := revision(r.do("GET", paths[0], "", 200))
 	random := rand.New(rand.NewPCG(1, 1))
-	for n := range 150 {
+	writes, forks := 150, 20
+	if testing.Short() {
+		writes, forks = 40, 5
+	}
+	for n := range writes {
 		path := paths[random.IntN(len(paths))]
 		name := fmt.Sprint("o", random.IntN(6))
 		body := fmt.Sprintf(`{"metadata":{"name":%q,"labels":{"n":"%d"}},"data":{"a":"%d"}}`, name, n%3, n)
@@ -215,9 +219,9 @@ func TestPast(t *testing.T) {
 		if err := f.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		if len(answers) > 20 {
+		if len(answers) > forks {
 			for other := range answers {
-				if delete(answers, other); len(answers) == 20 {
+				if delete(answers, other); len(answers) == forks {
 					break
 				}
 			}

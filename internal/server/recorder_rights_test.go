@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -100,9 +101,16 @@ func TestRecorderTellsOnlyWhatIsGranted(t *testing.T) {
 		return code == 200
 	})
 
-	answered := 0
-	for name, u := range users {
-		for _, q := range all {
+	answered, enough, share := 0, 20, 1
+	if testing.Short() { // each asks another third of the questions
+		enough, share = 4, 3
+	}
+	for n, name := range slices.Sorted(maps.Keys(users)) {
+		u := users[name]
+		for i, q := range all {
+			if (n+i)%share != 0 {
+				continue
+			}
 			code, text := q.ask(s, u)
 			granted := rights[name] == [2]string{q.verb, q.resource}
 			if !granted && code < 400 {
@@ -120,7 +128,7 @@ func TestRecorderTellsOnlyWhatIsGranted(t *testing.T) {
 			}
 		}
 	}
-	if answered < 20 {
+	if answered < enough {
 		t.Errorf("only %d questions were answered", answered)
 	}
 	for _, q := range all { // who may everything sees no secret either

@@ -33,13 +33,13 @@ var starts = flag.Int("starts", 8, "how often TestStarts starts a control plane"
 // behind: no goroutine, descriptor, watch of the log, timer, metric or byte.
 func TestStarts(t *testing.T) {
 	g := newGround(t)
-	g.lives(t, *starts, New(g.settings(), g.Process, Seams{}), func(n int, p *Plane) { occupy(t, p, n) })
+	g.lives(t, testing.Short(), *starts, New(g.settings(), g.Process, Seams{}), func(n int, p *Plane) { occupy(t, p, n) })
 }
 
 // TestStartsOnEtcd is TestStarts on the embedded etcd, which goes on while the control plane is stopped.
 func TestStartsOnEtcd(t *testing.T) {
 	g := newGroundOn(t, nil)
-	g.lives(t, max(1, *starts/2), New(g.settings(), g.Process, Seams{}), func(n int, p *Plane) { occupy(t, p, n) })
+	g.lives(t, testing.Short(), max(1, *starts/2), New(g.settings(), g.Process, Seams{}), func(n int, p *Plane) { occupy(t, p, n) })
 }
 
 // TestStartsAmongOthers is TestStarts for a control plane that has to do with others: webhooks of all kinds, an issuer of tokens and
@@ -47,13 +47,16 @@ func TestStartsOnEtcd(t *testing.T) {
 func TestStartsAmongOthers(t *testing.T) {
 	g := newGround(t)
 	others := newOthers(t)
-	g.lives(t, max(1, *starts/2), New(others.settings(g), g.Process, Seams{}), func(n int, p *Plane) { others.occupy(t, p, n) })
+	g.lives(t, testing.Short(), max(1, *starts/2), New(others.settings(g), g.Process, Seams{}), func(n int, p *Plane) { others.occupy(t, p, n) })
 }
 
 // lives starts and stops a control plane that is used each time, and checks that nothing more is held in the end.
-func (g *ground) lives(t *testing.T, times int, p *Plane, use func(n int, p *Plane)) {
+func (g *ground) lives(t *testing.T, short bool, times int, p *Plane, use func(n int, p *Plane)) {
 	t.Helper()
-	const warm = 5 // starts after which what is shared has been made
+	warm := 5  // starts after which what is shared has been made
+	if short { // few lives show what goroutines share without a lock; many show what adds up
+		warm, times = 2, 1
+	}
 	var before usage
 	began := time.Now()
 	for n := range warm + times {
