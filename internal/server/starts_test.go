@@ -53,9 +53,9 @@ func TestStartsAmongOthers(t *testing.T) {
 // lives starts and stops a control plane that is used each time, and checks that nothing more is held in the end.
 func (g *ground) lives(t *testing.T, short bool, times int, p *Plane, use func(n int, p *Plane)) {
 	t.Helper()
-	warm := 5  // starts after which what is shared has been made
-	if short { // few lives show what goroutines share without a lock; many show what adds up
-		warm, times = 2, 1
+	warm, more := 5, int64(mebibyte) // starts after which what is shared has been made, and bytes that may still be
+	if short {                       // few lives show what goroutines share without a lock; many show what adds up
+		warm, times, more = 2, 1, 8*mebibyte
 	}
 	var before usage
 	began := time.Now()
@@ -66,7 +66,7 @@ func (g *ground) lives(t *testing.T, short bool, times int, p *Plane, use func(n
 		g.life(t, p, func() { use(n, p) })
 	}
 	took := time.Since(began) / time.Duration(times)
-	after := g.heldAtMost(t, before)
+	after := g.heldAtMost(t, before, more)
 	t.Logf("%d starts, %v each; before %+v, after %+v", times, took.Round(100*time.Microsecond), before, after)
 }
 
@@ -259,13 +259,11 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// heldAtMost waits until the process holds no more than before, and fails the test if that does not happen.
-func (g *ground) heldAtMost(t *testing.T, before usage) usage {
+const mebibyte = 1 << 20
+
+// heldAtMost waits until the process holds no more than before, but for some bytes, and fails the test if that does not happen.
+func (g *ground) heldAtMost(t *testing.T, before usage, more int64) usage {
 	t.Helper()
-	more := int64(1 << 20) // bytes
-	if testing.Short() {
-		more *= 8 // after few lives, some of what is shared is yet to be made
-	}
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		now := g.held(t)
 		if now.Goroutines <= before.Goroutines && now.Descriptors <= before.Descriptors && now.Watches <= before.Watches &&
