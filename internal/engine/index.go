@@ -17,8 +17,8 @@ type index struct {
 	values []string
 }
 
-// indexes are those by which a list may find its objects. The first one that there is of a field is used, or else of the labels the one
-// that finds the fewest.
+// indexes are those by which a list may find its objects. It uses that of the field if the view has it. Otherwise it uses the label's index
+// that finds the fewest objects.
 type indexes struct {
 	field  *index
 	labels []index

@@ -38,11 +38,23 @@ type order struct {
 	asked time.Time                 // for it, last
 }
 
-// key is where an item is in an order: items of one value are in the order of their keys.
-func (o *order) key(i *Item) string { return OrderKey(o.Value(i), i.Key) }
+// place is the key of an item in an order: items of one value are in the order of their keys. There is none if the item is nil, or has no
+// value that an index would have.
+func (o *order) place(i *Item) (key string, ok bool) {
+	if i == nil {
+		return "", false
+	}
+	value := o.Value(i)
+	return OrderKey(value, i.Key), value != "" || !o.Index
+}
 
-// OrderValue is a value without the bytes that end values in an order.
-func OrderValue(value string) string { return strings.ReplaceAll(value, "\x00", "") }
+// OrderValue is a value as it is in an order: without the bytes that end values there, and never Unreadable.
+func OrderValue(value string) string {
+	if value = strings.ReplaceAll(value, "\x00", ""); value == Unreadable {
+		return Unreadable + Unreadable // what has this value is found with it, by who looks again
+	}
+	return value
+}
 
 // Unreadable is the value of items whose value cannot be read. Whoever asks for items of a value has to be told of them.
 const Unreadable = "\x01"
@@ -60,14 +72,12 @@ func (o *Ordered) Unreadable() (found bool) {
 // OrderKey is the place of an item, of which the value and the key are given, in an order. Values have no zero bytes.
 func OrderKey(value, key string) string { return value + "\x00" + key }
 
-func (o *order) has(i *Item) bool { return i != nil && (!o.Index || o.Value(i) != "") }
-
 func (o *order) apply(ev *Event) {
-	if o.has(ev.Prev) {
-		o.items.Delete(o.key(ev.Prev))
+	if key, ok := o.place(ev.Prev); ok {
+		o.items.Delete(key)
 	}
-	if o.has(ev.Item) {
-		o.items.Set(o.key(ev.Item), ev.Item)
+	if key, ok := o.place(ev.Item); ok {
+		o.items.Set(key, ev.Item)
 	}
 }
 

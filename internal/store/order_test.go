@@ -223,3 +223,12 @@ func TestOrderRoom(t *testing.T) {
 		t.Errorf("%d orders follow the log, and nobody asks for them", left)
 	}
 }
+
+// No value that somebody writes says that items cannot be read.
+func TestOrderValue(t *testing.T) {
+	for value, want := range map[string]string{"a": "a", "": "", "a\x00b": "ab", Unreadable: Unreadable + Unreadable, "\x00" + Unreadable: Unreadable + Unreadable} {
+		if got := OrderValue(value); got != want {
+			t.Errorf("%q is %q in an order, want %q", value, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package apiextensions
 
 import (
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -14,6 +15,22 @@ import (
 )
 
 type props = apiextensionsv1.JSONSchemaProps
+
+// each yields the schemas of a map, which are half a kilobyte each: they share a copy, so that one is valid until the next.
+func each[M ~map[string]props](all M) iter.Seq2[string, *props] {
+	return func(yield func(string, *props) bool) {
+		if len(all) == 0 {
+			return
+		}
+		var name string
+		s := new(props)
+		for name, *s = range all {
+			if !yield(name, s) {
+				return
+			}
+		}
+	}
+}
 
 // checkSchema validates the schema of a version; e is where errors are reported.
 func checkSchema(s *apiextensionsv1.CustomResourceDefinitionSpec, v *apiextensionsv1.CustomResourceDefinitionVersion, status bool, l leniency, e rules.Errors) {

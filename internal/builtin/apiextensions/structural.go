@@ -1,7 +1,6 @@
 package apiextensions
 
 import (
-	"iter"
 	"reflect"
 	"regexp"
 
@@ -55,22 +54,6 @@ const (
 
 func (l level) String() string {
 	return [...]string{"at the root", "for specified array items", "for specified object fields"}[l]
-}
-
-// each yields the schemas of a map, which are half a kilobyte each: they share a copy, so that one is valid until the next.
-func each[M ~map[string]props](all M) iter.Seq2[string, *props] {
-	return func(yield func(string, *props) bool) {
-		if len(all) == 0 {
-			return
-		}
-		var name string
-		s := new(props)
-		for name, *s = range all {
-			if !yield(name, s) {
-				return
-			}
-		}
-	}
 }
 
 // declares validates a schema that declares fields.
