@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -39,6 +40,20 @@ func consequencesOf(b *bundlev1.Bundle) map[string]bool {
 	return out
 }
 
+// besides says what is missing in got, and what is there besides want.
+func besides(got map[string]bool, want []string) (wrong string) {
+	for _, w := range want {
+		if !got[w] {
+			wrong += fmt.Sprintf("no %q\n", w)
+		}
+		delete(got, w)
+	}
+	for _, g := range slices.Sorted(maps.Keys(got)) {
+		wrong += fmt.Sprintf("besides %q\n", g)
+	}
+	return wrong
+}
+
 // What controllers do after a bundle is told apart from what its items do: dependents that are collected, contents of namespaces,
 // objects of new namespaces, aggregated roles, conditions of definitions.
 func TestConsequences(t *testing.T) {
@@ -68,16 +83,19 @@ func TestConsequences(t *testing.T) {
 		"created ServiceAccount team/default", "created ConfigMap team/kube-root-ca.crt", "deleted Secret default/owned", "deleted Namespace /old",
 		"deleted ConfigMap old/content", "deleted ServiceAccount old/default", "deleted ConfigMap old/kube-root-ca.crt", "deleted ConfigMap default/orphan",
 	}
-	b := rehearse(t, s, masters, items...)
-	got := consequencesOf(b)
-	for _, w := range want {
-		if !got[w] {
-			t.Errorf("no %q", w)
+	// The server's controllers are at work on its own first objects, and on those above. What they are about to do is no consequence
+	// once they have done it.
+	var b *bundlev1.Bundle
+	wrong := "not asked"
+	for end := time.Now().Add(30 * time.Second); wrong != "" && time.Now().Before(end); {
+		b = rehearse(t, s, masters, items...)
+		wrong = besides(consequencesOf(b), want)
+		if b.Status.Hidden > 0 || b.Status.Unsettled || len(b.Status.Others) > 0 {
+			wrong += fmt.Sprintf("%d hidden, unsettled: %t, others %v", b.Status.Hidden, b.Status.Unsettled, b.Status.Others)
 		}
-		delete(got, w)
 	}
-	if len(got) > 0 || b.Status.Hidden > 0 || b.Status.Unsettled || len(b.Status.Others) > 0 {
-		t.Errorf("besides %v, %d hidden, unsettled: %t, others %v", slices.Sorted(maps.Keys(got)), b.Status.Hidden, b.Status.Unsettled, b.Status.Others)
+	if wrong != "" {
+		t.Error(wrong)
 	}
 	for _, path := range []string{"/api/v1/namespaces/default/secrets/owned", "/api/v1/namespaces/old/configmaps/content"} {
 		do(t, s, http.MethodGet, path, "", "application/json", nil, http.StatusOK) // nothing of it was done

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -136,6 +137,9 @@ func withCustom(t testing.TB) *kanzentest.Server {
 					},
 				}},
 			}})
+		for code := 0; code != http.StatusOK; time.Sleep(2 * time.Millisecond) { // until the definition is in force
+			code, _ = ask(t, admin, "GET", "/apis/example.com/v1/"+plural, "", "")
+		}
 	}
 	return s
 }
