@@ -29,7 +29,7 @@ func TestChart(t *testing.T) {
 	render := func(t *testing.T, values string) (string, error) {
 		t.Helper()
 		var errs bytes.Buffer
-		cmd := exec.CommandContext(t.Context(), helm, chart, "api", "kanzen")
+		cmd := exec.CommandContext(t.Context(), helm, "-strict", chart, "api", "kanzen")
 		cmd.Stdin, cmd.Stderr = strings.NewReader(values), &errs
 		out, err := cmd.Output()
 		return string(out) + errs.String(), err

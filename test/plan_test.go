@@ -73,12 +73,19 @@ func planBase(t *testing.T) (out []map[string]any) {
 		}
 	}
 	for _, text := range texts {
-		for _, doc := range regexp.MustCompile(`(?m)^---.*$`).Split(text, -1) {
-			var o map[string]any
-			must(t, yaml.Unmarshal([]byte(doc), &o))
-			if len(o) > 0 {
-				out = append(out, o)
-			}
+		out = append(out, documentsOf(t, text)...)
+	}
+	return out
+}
+
+// documentsOf are the documents of a YAML text.
+func documentsOf(t *testing.T, text string) (out []map[string]any) {
+	t.Helper()
+	for _, doc := range regexp.MustCompile(`(?m)^---.*$`).Split(text, -1) {
+		var o map[string]any
+		must(t, yaml.Unmarshal([]byte(doc), &o))
+		if len(o) > 0 {
+			out = append(out, o)
 		}
 	}
 	return out

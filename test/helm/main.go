@@ -1,11 +1,14 @@
 // Command helm renders a chart with Helm's library as `helm template` does: the tests of release/chart need nothing else of Helm.
 //
-//	helm CHART RELEASE NAMESPACE < values.yaml
+//	helm [-strict] CHART RELEASE NAMESPACE < values.yaml
+//
+// With -strict a value that the chart names and nobody gives is an error.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,14 +23,16 @@ import (
 )
 
 func main() {
-	if err := render(os.Stdout, os.Stdin, os.Args[1:]); err != nil {
+	strict := flag.Bool("strict", false, "refuse templates that name values that nobody gives")
+	flag.Parse()
+	if err := render(os.Stdout, os.Stdin, *strict, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}
 }
 
 // render writes the manifests of a chart in the order of their names. What Helm prints after an installation goes first, as comments.
-func render(out io.Writer, in io.Reader, args []string) error {
+func render(out io.Writer, in io.Reader, strict bool, args []string) error {
 	if len(args) != 3 {
 		return errors.New("the arguments are CHART RELEASE NAMESPACE")
 	}
@@ -48,7 +53,7 @@ func render(out io.Writer, in io.Reader, args []string) error {
 	if err != nil {
 		return err
 	}
-	files, err := engine.Engine{Strict: true}.RenderWithContext(context.Background(), chart, values)
+	files, err := engine.Engine{Strict: strict}.RenderWithContext(context.Background(), chart, values)
 	if err != nil {
 		return err
 	}
