@@ -94,10 +94,11 @@ type Config struct {
 	FlightRecorderSample  int
 	FlightRecorderDir     string
 	FlightRecorderDirSize int64
-	// History is for how long changes of objects are kept, HistorySize how many bytes of them, and HistoryKinds are the values of
-	// --history-kinds.
+	// History is for how long changes of objects are kept, HistorySize how many bytes of them, HistoryEtcdSize how many in an etcd that
+	// servers share, and HistoryKinds are the values of --history-kinds.
 	History              time.Duration
 	HistorySize          int64
+	HistoryEtcdSize      int64
 	HistoryKinds         []string
 	FlightRecorderDirAge time.Duration
 	Console              bool
@@ -283,6 +284,7 @@ func Default() Config {
 		FlightRecorderSample:   recorderSample,
 		FlightRecorderDirSize:  recorderSize,
 		HistorySize:            historySize,
+		HistoryEtcdSize:        historyEtcdSize,
 		FlightRecorderDirAge:   recorderAge,
 		BindAddress:            net.IPv4zero,
 		SecurePort:             6443,
@@ -392,6 +394,11 @@ func (c *Config) KeyPrefix() string { return path.Join("/", c.EtcdPrefix) + "/" 
 
 // Embedded reports whether the database runs inside this process.
 func (c *Config) Embedded() bool { return len(c.EtcdServers) == 0 }
+
+// SharesEtcd reports whether other servers can use the same etcd.
+func (c *Config) SharesEtcd() bool {
+	return !c.Embedded() || len(c.EtcdListenClients) > 0 || len(c.EtcdListenPeers) > 0
+}
 
 // Validate returns all errors in the settings, each with its flag.
 func (c *Config) Validate() error {

@@ -14,6 +14,8 @@ import (
 const (
 	historyAge  = 24 * time.Hour
 	historySize = 256 << 20
+	// historyEtcdSize is small beside etcd's own limit of 8 GB.
+	historyEtcdSize = 64 << 20
 )
 
 // historyKinds are the times of kinds that --history-kinds does not name: nobody asks what a lease was, and events are a history themselves.
@@ -22,16 +24,20 @@ var historyKinds = map[schema.GroupResource]time.Duration{{Group: "coordination.
 func (c *Config) addHistoryFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.History, "history", c.History, "For how long the changes of objects are kept on the disk below --data-dir, to be read by 'kanzen history', 'kanzen diff', 'kanzen blame' and 'kanzen undelete'; 0: they are not.")
 	fs.Int64Var(&c.HistorySize, "history-size", c.HistorySize, "Bytes of all changes that are kept. When there are more, the oldest of the kind that has most are dropped.")
+	fs.Int64Var(&c.HistoryEtcdSize, "history-etcd-size", c.HistoryEtcdSize, "Bytes of the history, compressed, that the servers of one etcd keep in it for each other: one that is new, or was away for long, begins with it. 0: none.")
 	fs.StringSliceVar(&c.HistoryKinds, "history-kinds", c.HistoryKinds, "Kinds whose changes are kept for another time than --history, as RESOURCE.GROUP=TIME; 0s: they are not kept. Leases and events are not, unless they are named.")
 }
 
 func (c *Config) validateHistory(bad func(flag, format string, args ...any)) {
-	const least = 16 << 20
+	const least, leastInEtcd = 16 << 20, 4 << 20
 	if c.History < 0 {
 		bad("history", "must not be negative")
 	}
 	if c.History > 0 && c.DataDir == "" && c.given != nil && c.given("history") {
 		bad("history", "goes together with --data-dir")
+	}
+	if c.HistoryEtcdSize != 0 && c.HistoryEtcdSize < leastInEtcd {
+		bad("history-etcd-size", "must be 0, or at least %d", leastInEtcd)
 	}
 	if c.HistorySize < least {
 		bad("history-size", "must be at least %d", least)

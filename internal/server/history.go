@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,19 +25,32 @@ import (
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/past"
+	sharedpast "github.com/kanzen-io/kanzen/internal/store/past/shared"
 )
 
 // This file wires what is kept of objects beyond the log's compaction.
 
 // history is the past of this server's objects; it is nil if none is kept.
-type history struct{ *past.Past }
+type history struct {
+	*past.Past
+	shared *sharedpast.Shared // with the other servers of an etcd; nil: it is not
+}
 
 func newHistory(cfg *config.Config, on *process.Process, seams Seams) *history {
 	if cfg.History <= 0 || cfg.DataDir == "" || cfg.IsHosted || seams.origin != nil {
 		return nil
 	}
-	return &history{past.New(past.Config{Dir: filepath.Join(cfg.DataDir, "history"), Log: on.DB, Prefix: cfg.KeyPrefix(), Age: agesOf(cfg), Bytes: cfg.HistorySize,
-		Clock: on.Clock, Logger: on.Log})}
+	c := past.Config{Dir: filepath.Join(cfg.DataDir, "history"), Log: on.DB, Prefix: cfg.KeyPrefix(), Age: agesOf(cfg), Bytes: cfg.HistorySize, Clock: on.Clock, Logger: on.Log}
+	if !cfg.SharesEtcd() || cfg.HistoryEtcdSize == 0 {
+		return &history{Past: past.New(c)}
+	}
+	kinds := slices.Sorted(slices.Values(cfg.HistoryKinds))
+	copies := sharedpast.New(sharedpast.Config{DB: on.DB, Prefix: "/kanzen/history" + cfg.KeyPrefix(), Kept: strings.Join(append(kinds, cfg.History.String()), ","),
+		Age: cfg.History, Bytes: cfg.HistoryEtcdSize, Server: cfg.Hostname() + "_" + uuid.NewString(), Clock: on.Clock, Log: on.Log})
+	c.Restore = copies.Restore
+	h := &history{Past: past.New(c), shared: copies}
+	copies.Of(h.Past)
+	return h
 }
 
 // agesOf says for how long changes of a kind of keys are kept. Keys of no API objects have no past.
@@ -96,7 +111,7 @@ func (h *history) work(log *slog.Logger) []task {
 	if h == nil {
 		return nil
 	}
-	return []task{
+	tasks := []task{
 		{"history", quietly(func(ctx context.Context) {
 			if err := h.Run(ctx); err != nil && ctx.Err() == nil {
 				log.Error("the history of objects is not recorded any more; to begin a new one, stop the server and move its directory away", "directory", h.Dir, "error", err)
@@ -105,6 +120,10 @@ func (h *history) work(log *slog.Logger) []task {
 		})},
 		{"upkeep of the history", quietly(h.Maintain)},
 	}
+	if h.shared != nil {
+		tasks = append(tasks, task{"history that servers share", quietly(h.shared.Run)})
+	}
+	return tasks
 }
 
 // resources are those by which the history is deleted; nil: none is kept, or nobody can ask for it.
@@ -147,7 +166,11 @@ func (h *history) forget(ctx context.Context, objects *catalog.Raw, f *historyv1
 	if r.Namespaced {
 		key = of.Namespace + "/" + of.Name
 	}
-	if f.Status.Found, err = h.Forget(ctx, ep.View().Below(key)); err != nil {
+	forget := h.Forget
+	if h.shared != nil {
+		forget = h.shared.Forget
+	}
+	if f.Status.Found, err = forget(ctx, ep.View().Below(key)); err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	return nil

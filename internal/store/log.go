@@ -1,8 +1,6 @@
 package store
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,9 +166,9 @@ func (s *Store) applyInTime(ctx context.Context, events []kv.Event) {
 // apply passes events to their views, in order. Consecutive events of one view
 // are passed together, so that a reader sees a transaction whole.
 func (s *Store) apply(ctx context.Context, events []kv.Event) {
-	if !slices.IsSortedFunc(events, compareEvents) {
+	if !slices.IsSortedFunc(events, kv.CompareEvents) {
 		// Events of a transaction alternate between views.
-		slices.SortStableFunc(events, compareEvents)
+		slices.SortStableFunc(events, kv.CompareEvents)
 	}
 	var of *View
 	from := 0
@@ -188,13 +186,6 @@ func (s *Store) apply(ctx context.Context, events []kv.Event) {
 		of.apply(ctx, events[from:])
 	}
 	s.tell(ctx, events)
-}
-
-func compareEvents(a, b kv.Event) int {
-	if c := cmp.Compare(a.ModRevision, b.ModRevision); c != 0 {
-		return c
-	}
-	return bytes.Compare(a.Key, b.Key)
 }
 
 func (s *Store) resetViews() {

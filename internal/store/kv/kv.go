@@ -12,6 +12,8 @@
 package kv
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"time"
 )
@@ -60,6 +62,14 @@ type Event struct {
 
 // Created says that the key did not exist before.
 func (e *Event) Created() bool { return !e.Deleted && e.CreateRevision == e.ModRevision }
+
+// CompareEvents is the order of events: by revision, and those of a transaction by key.
+func CompareEvents(a, b Event) int {
+	if c := cmp.Compare(a.ModRevision, b.ModRevision); c != 0 {
+		return c
+	}
+	return bytes.Compare(a.Key, b.Key)
+}
 
 // Range asks for keys in ascending order.
 type Range struct {

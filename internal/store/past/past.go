@@ -31,6 +31,8 @@ type Config struct {
 	Bytes  int64
 	Clock  clock.Clock
 	Logger *slog.Logger
+	// Restore returns what another past has of this log; nil: there is none. It is asked if this one cannot go on with what is in Dir. Optional.
+	Restore func(ctx context.Context) (*Copy, error)
 	// FS has the files; nil: the system's.
 	FS vfs.FS
 }
@@ -62,6 +64,7 @@ type Past struct {
 	// All below is guarded by mu.
 	reached  int64 // the revision up to which changes are here; 0: nothing was followed yet, and what is here may be of another log
 	begun    int64 // the one after which they begin
+	started  int64 // the one after which they were recorded since Run began
 	moved    chan struct{}
 	kinds    map[string]*kept
 	lastTime int64 // milliseconds of the last entry in timeSpace
@@ -249,6 +252,13 @@ func (p *Past) Reached() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reached
+}
+
+// Started is the revision after which changes have been recorded since Run began, once it has.
+func (p *Past) Started() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.started
 }
 
 // Since is the revision from which on a kind's past is known, with the changes after it.

@@ -44,7 +44,7 @@ func (p *Past) Run(ctx context.Context) error {
 		case p.broken.Err() != nil:
 			return p.broken.Err()
 		case errors.Is(err, kv.ErrCompacted):
-			p.Logger.Warn("the history has a gap, because the log was compacted before it was read, and begins anew", "revision", p.Reached())
+			p.Logger.Warn("the history has a gap, because the log was compacted before it was read", "revision", p.Reached())
 			if err = p.beginAnew(ctx); err == nil {
 				continue
 			}
@@ -127,19 +127,39 @@ func (p *Past) continues(ctx context.Context) (bool, error) {
 func (p *Past) goOn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.started = p.found
 	p.move(p.found)
 }
 
-// beginAnew drops everything, and begins at the log's head.
+// beginAnew drops everything, and begins with what another past has, or else at the log's head.
 func (p *Past) beginAnew(ctx context.Context) error {
+	if ok, err := p.restore(ctx); err != nil {
+		p.Logger.Warn("the history that other servers have could not be taken", "error", err)
+	} else if ok {
+		switch ok, err := p.continues(ctx); {
+		case err != nil:
+			return err
+		case ok:
+			p.Logger.Info("the history begins with what other servers have of it", "revision", p.begunAt(), "upTo", p.found)
+			p.goOn()
+			return nil
+		}
+	}
 	head, err := p.Log.Head(ctx)
 	if err != nil {
 		return err
 	}
-	return p.empty(head)
+	return p.empty(head, p.Clock.Now())
 }
 
-func (p *Past) empty(head int64) (err error) {
+func (p *Past) begunAt() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.begun
+}
+
+// empty drops everything, and begins at a revision that was reached at a time.
+func (p *Past) empty(head int64, at time.Time) (err error) {
 	done, err := p.use()
 	if err != nil {
 		return err
@@ -150,7 +170,7 @@ func (p *Past) empty(head int64) (err error) {
 	defer func() { err = errors.Join(err, b.Close()) }()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.Clock.Now().UnixMilli()
+	now := at.UnixMilli()
 	err = errors.Join(
 		b.DeleteRange([]byte{0}, []byte{0xff}, nil),
 		b.Set(reachedKey, bytesOf(head), nil), b.Set(begunKey, bytesOf(head), nil),
@@ -159,13 +179,25 @@ func (p *Past) empty(head int64) (err error) {
 	if err != nil {
 		return err
 	}
-	p.begun, p.kinds, p.recent, p.lastTime = head, map[string]*kept{}, newRecent(), now
+	p.begun, p.started, p.kinds, p.recent, p.lastTime = head, head, map[string]*kept{}, newRecent(), now
 	p.move(head)
 	return nil
 }
 
 // record takes the next changes of the log, up to a revision.
-func (p *Past) record(ctx context.Context, events []kv.Event, rev int64) (err error) {
+func (p *Past) record(ctx context.Context, events []kv.Event, rev int64) error {
+	return p.write(func(r *recording) error {
+		for n := range events {
+			if err := r.event(ctx, &events[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, rev)
+}
+
+// write makes a batch of changes, with which everything up to a revision is here.
+func (p *Past) write(changes func(*recording) error, rev int64) (err error) {
 	done, err := p.use()
 	if err != nil {
 		return err
@@ -186,10 +218,8 @@ func (p *Past) record(ctx context.Context, events []kv.Event, rev int64) (err er
 	}()
 	now := p.Clock.Now()
 	r := recording{Past: p, batch: b, now: now, ms: max(p.lastTime, now.UnixMilli()), touched: map[string]bool{}}
-	for n := range events {
-		if err := r.event(ctx, &events[n]); err != nil {
-			return err
-		}
+	if err := changes(&r); err != nil {
+		return err
 	}
 	return r.commit(max(rev, p.reached))
 }
@@ -207,6 +237,7 @@ type recording struct {
 	now     time.Time
 	ms      int64           // now, or later: times do not go back
 	touched map[string]bool // kinds
+	copied  bool            // from another past: each change has the value before it, or there was none
 	last    lastChange
 	err     error
 }
@@ -259,11 +290,7 @@ func (r *recording) before(ctx context.Context, s *segment, place []byte, name, 
 		if known || err != nil {
 			return nil, err
 		}
-		var found *kv.KeyValue
-		_, err = r.Log.Range(ctx, kv.Range{Key: string(e.Key), Rev: e.ModRevision - 1}, func(k kv.KeyValue) bool {
-			found = &k
-			return false
-		})
+		found, err := r.previous(ctx, e)
 		if err != nil {
 			return nil, fmt.Errorf("read what %s was before revision %d: %w", key, e.ModRevision, err)
 		}
@@ -274,6 +301,21 @@ func (r *recording) before(ctx context.Context, s *segment, place []byte, name, 
 	}
 	r.put(s, appendChange(place, name, prev.rev), append(appendEntry(nil, before|whole, 0), prev.bytes...))
 	return &value{bytes: prev.bytes, rev: prev.rev, segment: s.number}, nil
+}
+
+// previous returns what a key was before a change; nil: it did not exist.
+func (r *recording) previous(ctx context.Context, e *kv.Event) (found *kv.KeyValue, err error) {
+	if r.copied {
+		if e.Prev.ModRevision > 0 {
+			found = &e.Prev
+		}
+		return found, nil
+	}
+	_, err = r.Log.Range(ctx, kv.Range{Key: string(e.Key), Rev: e.ModRevision - 1}, func(k kv.KeyValue) bool {
+		found = &k
+		return false
+	})
+	return found, err
 }
 
 // knows says whether a segment has something about a key.

@@ -1,0 +1,247 @@
+package past
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
+
+// Dated is a change as it is copied from one past to another: a change of the log, with its key below the prefix, the value before it,
+// and when and by whom it was made.
+type Dated struct {
+	kv.Event
+	At     time.Time
+	Author store.Author
+}
+
+// Copy is what another past has, so that one that cannot go on with its own can begin with it.
+type Copy struct {
+	// Begun is the revision after which the changes begin, BegunAt when that was reached, and Reached the revision up to which they are
+	// complete.
+	Begun   int64
+	BegunAt time.Time
+	Reached int64
+	// Changes come in the order of their revisions, those of a revision together. Each that is not a creation has the value before it.
+	Changes iter.Seq2[[]Dated, error]
+}
+
+// After returns the changes after a revision, in the order of their revisions, up to about so many bytes, and the revision up to which
+// they are complete. Errors: kv.ErrCompacted, if not all of them are here.
+func (p *Past) After(ctx context.Context, rev int64, most int) (_ []Dated, reached int64, err error) {
+	done, err := p.use()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer done()
+	defer p.broken.RecoverFatal(&err)
+	x := &copying{after: rev, most: most}
+	var readers []*reader
+	p.mu.Lock()
+	x.reached = p.reached
+	complete := p.begun <= rev
+	for kind, k := range p.kinds {
+		if n := len(k.segments); n > 0 && k.segments[n-1].last > rev && p.Keeps(kind) {
+			complete = complete && k.since <= rev
+			readers = append(readers, &reader{past: p, kind: kind})
+		}
+	}
+	p.mu.Unlock()
+	if !complete {
+		return nil, 0, kv.ErrCompacted
+	}
+	for _, r := range readers {
+		if err := x.kind(ctx, p, r.kind); err != nil {
+			return nil, 0, err
+		}
+	}
+	x.cut()
+	for n := range x.found {
+		d := &x.found[n]
+		if d.Author, err = p.author(p.tree, d.ModRevision); err != nil {
+			return nil, 0, err
+		}
+	}
+	return x.found, x.reached, nil
+}
+
+// Complete is the revision after which all changes are here, and when that was reached.
+func (p *Past) Complete() (rev int64, at time.Time, err error) {
+	done, err := p.use()
+	if err != nil {
+		return 0, at, err
+	}
+	defer done()
+	defer p.broken.RecoverFatal(&err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rev = p.begun
+	for _, k := range p.kinds {
+		rev = max(rev, k.since)
+	}
+	ms, err := p.timeBefore(rev)
+	return rev, time.UnixMilli(ms), err
+}
+
+// copying gathers the changes after a revision, of one kind after the other.
+type copying struct {
+	after, reached int64
+	most, bytes    int
+	found          []Dated
+}
+
+// kind gathers those of a kind.
+func (x *copying) kind(ctx context.Context, p *Past, kind string) (err error) {
+	r, err := p.read(ctx, kind, x.after)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	for _, c := range r.segments {
+		if err := x.segment(ctx, kind, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// segment gathers those of a segment: of each key it follows the values from the first one on.
+func (x *copying) segment(ctx context.Context, kind string, c *cursor) error {
+	var key string
+	var now kv.KeyValue // what the key is
+	n := 0
+	for ok := c.it.First(); ok; ok = c.it.Next() {
+		if n++; n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		entry, err := c.it.ValueAndErr()
+		if err != nil {
+			return err
+		}
+		what, ms, rest, err := ofEntry(entry)
+		if err != nil {
+			return err
+		}
+		name, rev := ofChange(len(c.place), c.it.Key())
+		if name != key {
+			key, now = name, kv.KeyValue{}
+		}
+		was := now
+		switch what & form {
+		case deleted:
+			now = kv.KeyValue{ModRevision: rev}
+		case delta:
+			value, err := applyDelta(was.Value, rest)
+			if err != nil {
+				return err
+			}
+			now = kv.KeyValue{ModRevision: rev, Value: value}
+		default:
+			now = kv.KeyValue{ModRevision: rev, Value: bytes.Clone(rest)}
+		}
+		if rev <= x.after || rev > x.reached || what&before != 0 {
+			continue
+		}
+		x.add(kind+name, what, ms, was, now)
+	}
+	return c.it.Error()
+}
+
+// add takes a change, unless there are too many before it.
+func (x *copying) add(key string, what byte, ms int64, was, now kv.KeyValue) {
+	d := Dated{Event: kv.Event{KeyValue: now, Deleted: what&form == deleted}, At: time.UnixMilli(ms)}
+	d.Key = []byte(key)
+	if what&created != 0 {
+		d.CreateRevision = d.ModRevision
+	} else {
+		d.Prev = was
+	}
+	x.found = append(x.found, d)
+	if x.bytes += size(&d); x.bytes > 2*x.most {
+		x.cut()
+	}
+}
+
+// size is about what a change takes of memory.
+func size(d *Dated) int { return len(d.Key) + len(d.Value) + overhead }
+
+// cut brings the changes into their order, and leaves out those that are too much.
+func (x *copying) cut() {
+	slices.SortFunc(x.found, func(a, b Dated) int { return kv.CompareEvents(a.Event, b.Event) })
+	x.bytes = 0
+	for n := range x.found {
+		d := &x.found[n]
+		if x.bytes > x.most && d.ModRevision != x.found[n-1].ModRevision {
+			x.reached = d.ModRevision - 1
+			clear(x.found[n:])
+			x.found = x.found[:n]
+			return
+		}
+		x.bytes += size(d)
+	}
+}
+
+// restore begins with what another past has, if there is one that keeps the same.
+func (p *Past) restore(ctx context.Context) (bool, error) {
+	if p.Restore == nil {
+		return false, nil
+	}
+	c, err := p.Restore(ctx)
+	if err != nil || c == nil {
+		return false, err
+	}
+	if err := p.empty(c.Begun, c.BegunAt); err != nil {
+		return false, err
+	}
+	for changes, err := range c.Changes {
+		if err == nil {
+			err = p.take(ctx, changes)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	if err := p.write(func(*recording) error { return nil }, c.Reached); err != nil {
+		return false, err
+	}
+	p.found = c.Reached
+	return true, nil
+}
+
+// take records changes of another past, each at its time.
+func (p *Past) take(ctx context.Context, changes []Dated) error {
+	for len(changes) > 0 {
+		n := 1
+		for n < len(changes) && changes[n].At.Equal(changes[0].At) {
+			n++
+		}
+		for n < len(changes) && changes[n].ModRevision == changes[n-1].ModRevision {
+			n++
+		}
+		some := changes[:n]
+		changes = changes[n:]
+		err := p.write(func(r *recording) error {
+			r.now, r.ms, r.copied = some[0].At, max(p.lastTime, some[0].At.UnixMilli()), true
+			for n := range some {
+				if some[n].Author != (store.Author{}) {
+					r.set(numbered(authorSpace, some[n].ModRevision), authorBytes(&some[n].Author))
+				}
+				e := some[n].Event
+				e.Key = []byte(p.Prefix + string(e.Key))
+				if err := r.event(ctx, &e); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, some[n-1].ModRevision)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,408 @@
+package shared_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
+	"github.com/kanzen-io/kanzen/internal/store/past"
+	"github.com/kanzen-io/kanzen/internal/store/past/shared"
+)
+
+const prefix, sharedPrefix = "/registry/", "/kanzen/history/"
+
+// cluster is a database, of which some servers keep the past, and what its keys were at each revision.
+type cluster struct {
+	*testing.T
+	db     *memory.DB
+	clock  *clocktesting.FakeClock
+	random *rand.Rand
+	bytes  int64
+	was    map[int64]map[string]string
+	newest int64
+	copied int64 // newest when once was called
+}
+
+func newCluster(t *testing.T) *cluster {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	c := &cluster{T: t, db: memory.New(clock), clock: clock, random: rand.New(rand.NewPCG(1, 2)), bytes: 64 << 20, was: map[int64]map[string]string{}}
+	c.write(kv.Op{Key: prefix + "pods/default/first", Value: []byte("first")})
+	return c
+}
+
+// server keeps the past, with a disk of its own.
+type server struct {
+	*past.Past
+	shared *shared.Shared
+	stop   func()
+}
+
+func (c *cluster) server(name string, change ...func(*shared.Config)) *server {
+	cfg := shared.Config{DB: c.db, Prefix: sharedPrefix, Kept: "all", Age: 24 * time.Hour, Bytes: c.bytes, Server: name, Clock: c.clock, Log: slog.Default()}
+	for _, f := range change {
+		f(&cfg)
+	}
+	s := &server{shared: shared.New(cfg)}
+	s.Past = past.New(past.Config{Dir: "past", Log: c.db, Prefix: prefix, Bytes: 256 << 20, Clock: c.clock, FS: vfs.NewMem(), Restore: s.shared.Restore,
+		Age: func(string) time.Duration { return 24 * time.Hour }})
+	s.shared.Of(s.Past)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := errors.Join(<-ended, s.Close()); err != nil {
+			c.Error(err)
+		}
+	})
+	c.Cleanup(s.stop)
+	c.reached(s)
+	return s
+}
+
+// reached waits until a server has recorded everything.
+func (c *cluster) reached(s *server) {
+	c.Helper()
+	head, err := c.db.Head(c.Context())
+	if err := errors.Join(err, s.Reach(c.Context(), head)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// write carries out one transaction.
+func (c *cluster) write(ops ...kv.Op) {
+	c.Helper()
+	done, err := c.db.Commit(c.Context(), kv.Txn{Then: ops})
+	if err != nil {
+		c.Fatal(err)
+	}
+	now := maps.Clone(c.was[c.newest])
+	if now == nil {
+		now = map[string]string{}
+	}
+	for _, op := range ops {
+		if delete(now, op.Key); !op.Delete {
+			now[op.Key] = string(op.Value)
+		}
+	}
+	c.newest = done.Rev
+	c.was[c.newest] = now
+}
+
+// writes makes random transactions.
+func (c *cluster) writes(n int) {
+	c.Helper()
+	for range n {
+		var ops []kv.Op
+		for range 1 + c.random.IntN(2) {
+			key := fmt.Sprintf("%s%s/default/%d", prefix, []string{"pods", "configmaps", "example.com/widgets"}[c.random.IntN(3)], c.random.IntN(8))
+			if slices.ContainsFunc(ops, func(op kv.Op) bool { return op.Key == key }) {
+				continue
+			}
+			_, there := c.was[c.newest][key]
+			if there && c.random.IntN(4) == 0 {
+				ops = append(ops, kv.Op{Key: key, Delete: true})
+			} else {
+				ops = append(ops, kv.Op{Key: key, Value: fmt.Appendf(nil, "value %d of %s%s", c.random.IntN(1000), key, strings.Repeat(" and more", c.random.IntN(9)))})
+			}
+		}
+		c.write(ops...)
+		c.clock.SetTime(c.clock.Now().Add(time.Second))
+	}
+}
+
+// once lets a server share what it has.
+func (c *cluster) once(s *server) {
+	c.Helper()
+	c.reached(s)
+	if err := s.shared.Once(c.Context()); err != nil {
+		c.Fatal(err)
+	}
+	c.copied = c.newest
+}
+
+// compact lets the log forget what is shared.
+func (c *cluster) compact() {
+	c.Helper()
+	if err := c.db.Compact(c.Context(), c.copied); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// knows asks a server what everything was at each revision from one on.
+func (c *cluster) knows(s *server, since int64) {
+	c.Helper()
+	for rev := since; rev <= c.newest; rev++ {
+		want := c.was[rev]
+		if want == nil {
+			continue // a revision of what is shared
+		}
+		got := map[string]string{}
+		for _, kind := range []string{"pods/", "configmaps/", "example.com/widgets/"} {
+			_, err := s.Range(c.Context(), kv.Range{Key: prefix + kind, End: kv.PrefixEnd(prefix + kind), Rev: rev}, func(k kv.KeyValue) bool {
+				got[string(k.Key)] = string(k.Value)
+				return true
+			})
+			if err != nil {
+				c.Fatalf("%s at %d: %v", kind, rev, err)
+			}
+		}
+		if !maps.Equal(got, want) {
+			c.Fatalf("at %d: %v, not %v", rev, got, want)
+		}
+	}
+}
+
+// TestRestored: a server that begins without a past knows what others have shared, whoever did, and goes on with the log.
+func TestRestored(t *testing.T) {
+	c := newCluster(t)
+	one := c.server("one")
+	since := c.newest
+	c.writes(5) // before anything is shared
+	c.once(one)
+	var with []*server
+	for n := range 6 {
+		c.writes(20)
+		c.once(one)
+		if n == 2 { // another server takes over from a writer that is gone
+			two := c.server("two")
+			one.stop()
+			for range 6 {
+				c.once(two)
+				c.writes(3)
+			}
+			c.once(two)
+			one = two
+		}
+		c.compact()
+		c.writes(5)
+		s := c.server(fmt.Sprint("new", n))
+		c.reached(s)
+		c.knows(s, since)
+		with = append(with, s)
+		c.once(s) // it is not its turn
+	}
+	for _, s := range with {
+		c.reached(s)
+		c.knows(s, since)
+	}
+}
+
+// TestAuthorsAndTimes: who has made a change, and when, is shared with it.
+func TestAuthorsAndTimes(t *testing.T) {
+	c := newCluster(t)
+	one := c.server("one")
+	c.once(one)
+	c.clock.SetTime(c.clock.Now().Add(time.Hour))
+	c.write(kv.Op{Key: prefix + "pods/default/a", Value: []byte("1")})
+	one.Wrote(c.newest, store.Author{User: "ann", Verb: "create"})
+	rev, at := c.newest, c.clock.Now()
+	c.reached(one)
+	c.clock.SetTime(c.clock.Now().Add(time.Hour))
+	c.write(kv.Op{Key: prefix + "pods/default/a", Value: []byte("2")})
+	c.once(one)
+	c.compact()
+	two := c.server("two")
+	c.reached(two)
+	for ago, want := range map[string][2]int64{"61m": {1, rev - 1}, "59m": {rev, c.newest - 1}, "0s": {c.newest, c.newest + 1}} {
+		if got, err := two.Asked(ago); err != nil || got < want[0] || got > want[1] {
+			t.Errorf("%s ago: %d %v, not %d", ago, got, err, want)
+		}
+	}
+	dated, _, err := two.After(t.Context(), rev-1, 1<<20)
+	if err != nil || len(dated) != 2 || dated[0].Author.User != "ann" || !dated[0].At.Equal(at) || !dated[0].Created() || string(dated[1].Prev.Value) != "1" {
+		t.Errorf("%+v %v", dated, err)
+	}
+}
+
+// TestBounds: there is no more than is allowed, and what is dropped leaves no keys.
+func TestBounds(t *testing.T) {
+	c := newCluster(t)
+	c.bytes = 1 << 20
+	one := c.server("one")
+	c.once(one)
+	noise := func() []byte {
+		b := make([]byte, 100<<10)
+		for n := range b {
+			b[n] = byte(c.random.Uint32())
+		}
+		return b
+	}
+	for n := range 40 {
+		c.write(kv.Op{Key: fmt.Sprint(prefix, "configmaps/default/", n%3), Value: noise()})
+		c.once(one)
+	}
+	total, chunks := 0, 0
+	all := c.keys(sharedPrefix)
+	for key, value := range all {
+		if strings.Contains(key, "chunk") {
+			total, chunks = total+len(value), chunks+1
+		}
+	}
+	if total > 1<<20+512<<10 || chunks < 2 || total < 512<<10 {
+		t.Errorf("%d bytes in %d chunks", total, chunks)
+	}
+	c.compact()
+	two := c.server("two")
+	c.reached(two)
+	since := two.Since("configmaps/")
+	if since <= one.Since("configmaps/") || since == c.newest {
+		t.Errorf("since %d", since)
+	}
+	c.knows(two, since)
+
+	// One change that is larger than a key.
+	var big []byte
+	for len(big) < 1400<<10 {
+		big = append(big, noise()...)
+	}
+	c.write(kv.Op{Key: prefix + "configmaps/default/big", Value: big})
+	c.once(one)
+	c.compact()
+	three := c.server("three")
+	c.reached(three)
+	c.knows(three, c.newest-1)
+
+	// What is too old goes.
+	c.clock.SetTime(c.clock.Now().Add(25 * time.Hour))
+	c.write(kv.Op{Key: prefix + "configmaps/default/big", Delete: true})
+	c.once(one)
+	c.once(one)
+	if left := c.keys(sharedPrefix + "chunk/"); len(left) > 2 { // of one chunk
+		t.Errorf("%d keys are left", len(left))
+	}
+}
+
+func (c *cluster) keys(under string) map[string]string {
+	out := map[string]string{}
+	_, err := c.db.Range(c.Context(), kv.Range{Key: under, End: kv.PrefixEnd(under)}, func(k kv.KeyValue) bool {
+		out[string(k.Key)] = string(k.Value)
+		return true
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return out
+}
+
+// TestNotTaken: what does not fit is not begun with.
+func TestNotTaken(t *testing.T) {
+	for name, spoil := range map[string]func(*cluster) func(*shared.Config){
+		"something else is kept": func(*cluster) func(*shared.Config) { return func(s *shared.Config) { s.Kept = "pods" } },
+		"the log does not go on": func(c *cluster) func(*shared.Config) {
+			c.writes(10)
+			c.copied = c.newest
+			c.compact()
+			return func(*shared.Config) {}
+		},
+		"a chunk is damaged": func(c *cluster) func(*shared.Config) {
+			for key := range c.keys(sharedPrefix + "chunk/") {
+				if _, err := c.db.Commit(c.Context(), kv.Txn{Then: []kv.Op{{Key: key, Value: []byte("damaged")}}}); err != nil {
+					c.Fatal(err)
+				}
+			}
+			head := c.keys(sharedPrefix + "head")[sharedPrefix+"head"]
+			if _, err := c.db.Commit(c.Context(), kv.Txn{Then: []kv.Op{{Key: sharedPrefix + "head", Value: []byte(head)}}}); err != nil {
+				c.Fatal(err)
+			}
+			return func(*shared.Config) {}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			one := c.server("one")
+			c.once(one)
+			c.writes(30)
+			c.once(one)
+			c.compact()
+			change := spoil(c)
+			head, err := c.db.Head(t.Context())
+			two := c.server("two", change)
+			if err != nil || two.Since("pods/") < head {
+				t.Errorf("since %d, the head is %d %v", two.Since("pods/"), head, err)
+			}
+			c.writes(5)
+			c.reached(two)
+			c.knows(two, max(two.Since("pods/"), c.newest-4))
+		})
+	}
+}
+
+// TestForget: what is forgotten on one server is in no chunk and on no server any more, and was never there before its last change.
+func TestForget(t *testing.T) {
+	c := newCluster(t)
+	one, two := c.server("one"), c.server("two")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { one.shared.Run(ctx) })
+	running.Go(func() { two.shared.Run(ctx) })
+	c.once(one)
+	const key = "secrets/default/a"
+	for n := range 5 {
+		c.write(kv.Op{Key: prefix + key, Value: fmt.Appendf(nil, "password %d", n)}, kv.Op{Key: prefix + "secrets/default/b", Value: fmt.Appendf(nil, "other %d", n)})
+		c.writes(3)
+	}
+	c.once(one)
+	c.reached(two)
+	first := c.newest - 15
+	if _, err := two.shared.Forget(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	c.compact()
+	three := c.server("three")
+	for name, s := range map[string]*server{"one": one, "two": two, "three": three} {
+		c.reached(s)
+		var values []string
+		for end := time.Now().Add(30 * time.Second); ; {
+			values = nil
+			for rev := first; rev <= c.newest; rev++ {
+				_, err := s.Range(t.Context(), kv.Range{Key: prefix + key, Rev: rev}, func(k kv.KeyValue) bool {
+					values = append(values, string(k.Value))
+					return true
+				})
+				if err != nil {
+					t.Fatal(name, err)
+				}
+			}
+			if values = slices.Compact(values); slices.Equal(values, []string{"password 4"}) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s knows %q", name, values)
+			}
+		}
+		was := 0
+		for rev := first; rev <= c.newest; rev++ {
+			_, err := s.Range(t.Context(), kv.Range{Key: prefix + "secrets/default/b", Rev: rev}, func(kv.KeyValue) bool {
+				was++
+				return true
+			})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if was < 14 {
+			t.Errorf("%s knows another object at %d revisions", name, was)
+		}
+	}
+	if left := c.keys(sharedPrefix + "forgotten/"); len(left) != 1 {
+		t.Error(left)
+	}
+}
