@@ -47,7 +47,7 @@ func (s *Shared) chunkKey(c chunk, part int) string {
 	return fmt.Sprintf("%schunk/%016x/%02x", s.Prefix, c.After, part)
 }
 
-// load reads the head.
+// load reads the head. Of one that is damaged it returns the revision.
 func (s *Shared) load(ctx context.Context) (*head, error) {
 	h := &head{}
 	k, rev, err := s.read(ctx, s.headKey(), 0)
@@ -55,7 +55,7 @@ func (s *Shared) load(ctx context.Context) (*head, error) {
 		return h, err
 	}
 	if err := json.Unmarshal(k.Value, h); err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return &head{rev: k.ModRevision}, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	h.rev, h.seen = k.ModRevision, rev
 	return h, nil
@@ -110,6 +110,22 @@ func (s *Shared) commit(ctx context.Context, next *head, grown *chunk, value []b
 	}
 	next.rev = done.Rev
 	return true, nil
+}
+
+// clear deletes all chunks.
+func (s *Shared) clear(ctx context.Context) error {
+	var ops []kv.Op
+	prefix := s.Prefix + "chunk/"
+	_, err := s.DB.Range(ctx, kv.Range{Key: prefix, End: kv.PrefixEnd(prefix)}, func(k kv.KeyValue) bool {
+		ops = append(ops, kv.Op{Delete: true, Key: string(k.Key)})
+		return true
+	})
+	for some := range slices.Chunk(ops, mostOps) {
+		if err == nil {
+			_, err = s.DB.Commit(ctx, kv.Txn{Then: some})
+		}
+	}
+	return err
 }
 
 // surplus drops the chunks that are too old, or too much.

@@ -287,6 +287,34 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestDamagedHead: what nobody can read is dropped, and begun anew.
+func TestDamagedHead(t *testing.T) {
+	c := newCluster(t)
+	one := c.server("one")
+	c.once(one)
+	c.writes(30)
+	c.once(one)
+	one.stop()
+	if _, err := c.db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: sharedPrefix + "head", Value: []byte("damaged")}}}); err != nil {
+		t.Fatal(err)
+	}
+	two := c.server("two")
+	if left := c.keys(sharedPrefix + "chunk/"); len(left) == 0 {
+		t.Fatal("there were no chunks")
+	}
+	c.once(two)
+	c.writes(30)
+	since := two.Since("pods/")
+	c.once(two)
+	if left := c.keys(sharedPrefix + "chunk/"); len(left) != 1 {
+		t.Errorf("%d chunks", len(left))
+	}
+	c.compact()
+	three := c.server("three")
+	c.reached(three)
+	c.knows(three, since)
+}
+
 func (c *cluster) keys(under string) map[string]string {
 	out := map[string]string{}
 	_, err := c.db.Range(c.Context(), kv.Range{Key: under, End: kv.PrefixEnd(under)}, func(k kv.KeyValue) bool {

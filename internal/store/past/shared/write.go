@@ -101,6 +101,10 @@ func (s *Shared) turn(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	h, err := s.load(ctx)
+	if errors.Is(err, errDamaged) {
+		s.Log.Warn("the history that servers share is dropped", "error", err)
+		err = s.clear(ctx)
+	}
 	if err != nil {
 		return false, err
 	}
