@@ -1,6 +1,7 @@
 package past
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -71,6 +72,39 @@ func (p *Past) flushAuthors() (err error) {
 	b := p.tree.NewBatch()
 	p.addAuthors(func(key, value []byte) { err = errors.Join(err, b.Set(key, value, nil)) })
 	return errors.Join(err, b.Commit(pebble.NoSync))
+}
+
+// addAuthorsTo says of changes, in the order of their revisions, who made them.
+func (p *Past) addAuthorsTo(changes []Dated) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: numbered(authorSpace, changes[0].ModRevision), UpperBound: []byte{authorSpace + 1}})
+	if err != nil {
+		return err
+	}
+	ok := it.First()
+	for n := range changes {
+		d := &changes[n]
+		for ok && ofNumbered(it.Key()) < d.ModRevision {
+			ok = it.Next()
+		}
+		if ok && ofNumbered(it.Key()) == d.ModRevision {
+			d.Author = ofAuthorBytes(it.Value())
+		}
+	}
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return err
+	}
+	p.saying.Lock()
+	defer p.saying.Unlock()
+	for _, w := range p.authors { // that are not written down yet
+		n, _ := slices.BinarySearchFunc(changes, w.rev, func(d Dated, rev int64) int { return cmp.Compare(d.ModRevision, rev) })
+		for ; n < len(changes) && changes[n].ModRevision == w.rev; n++ {
+			changes[n].Author = w.Author
+		}
+	}
+	return nil
 }
 
 // author returns who made a revision.

@@ -61,13 +61,7 @@ func (p *Past) After(ctx context.Context, rev int64, most int) (_ []Dated, reach
 		}
 	}
 	x.cut()
-	for n := range x.found {
-		d := &x.found[n]
-		if d.Author, err = p.author(p.tree, d.ModRevision); err != nil {
-			return nil, 0, err
-		}
-	}
-	return x.found, x.reached, nil
+	return x.found, x.reached, p.addAuthorsTo(x.found)
 }
 
 // Complete is the revision after which all changes are here, and when that was reached.
@@ -113,7 +107,7 @@ func (x *copying) kind(ctx context.Context, p *Past, kind string) (err error) {
 // segment gathers those of a segment: of each key it follows the values from the first one on.
 func (x *copying) segment(ctx context.Context, kind string, c *cursor) error {
 	var key string
-	var now kv.KeyValue // what the key is
+	var now unfolding
 	n := 0
 	for ok := c.it.First(); ok; ok = c.it.Next() {
 		if n++; n%1024 == 0 && ctx.Err() != nil {
@@ -129,27 +123,56 @@ func (x *copying) segment(ctx context.Context, kind string, c *cursor) error {
 		}
 		name, rev := ofChange(len(c.place), c.it.Key())
 		if name != key {
-			key, now = name, kv.KeyValue{}
-		}
-		was := now
-		switch what & form {
-		case deleted:
-			now = kv.KeyValue{ModRevision: rev}
-		case delta:
-			value, err := applyDelta(was.Value, rest)
-			if err != nil {
-				return err
-			}
-			now = kv.KeyValue{ModRevision: rev, Value: value}
-		default:
-			now = kv.KeyValue{ModRevision: rev, Value: bytes.Clone(rest)}
+			key, now = name, unfolding{}
 		}
 		if rev <= x.after || rev > x.reached || what&before != 0 {
+			now.pass(what, rev, rest)
 			continue
 		}
-		x.add(kind+name, what, ms, was, now)
+		was, err := now.fold()
+		if err != nil {
+			return err
+		}
+		now.pass(what, rev, rest)
+		is, err := now.fold()
+		if err != nil {
+			return err
+		}
+		x.add(kind+name, what, ms, was, is)
 	}
 	return c.it.Error()
+}
+
+// unfolding is what a key is, as a value and the deltas after it: many are passed before one is asked for.
+type unfolding struct {
+	is     kv.KeyValue
+	deltas [][]byte
+}
+
+// pass passes an entry, whose bytes the cursor takes back.
+func (u *unfolding) pass(what byte, rev int64, rest []byte) {
+	u.is.ModRevision = rev
+	switch what & form {
+	case deleted:
+		u.is.Value, u.deltas = nil, nil
+	case delta:
+		u.deltas = append(u.deltas, bytes.Clone(rest))
+	default:
+		u.is.Value, u.deltas = bytes.Clone(rest), nil
+	}
+}
+
+// fold returns what the key is.
+func (u *unfolding) fold() (kv.KeyValue, error) {
+	for _, d := range u.deltas {
+		value, err := applyDelta(u.is.Value, d)
+		if err != nil {
+			return kv.KeyValue{}, err
+		}
+		u.is.Value = value
+	}
+	u.deltas = u.deltas[:0]
+	return u.is, nil
 }
 
 // add takes a change, unless there are too many before it.

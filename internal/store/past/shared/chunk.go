@@ -20,8 +20,8 @@ const (
 	withPrev // the value before, if the chunk has none yet
 )
 
-// largest bounds the bytes of a chunk that is read: what the database has may be damaged.
-const largest = 256 << 20
+// largest bounds the bytes of a chunk that is read, which may be damaged: four times what a chunk has, unless one transaction has more.
+const largest = 64 << 20
 
 var errDamaged = errors.New("the shared history is damaged")
 
@@ -96,6 +96,7 @@ func decode(chunk []byte) ([]past.Dated, error) {
 	d := decoder{rest: raw}
 	for len(d.rest) > 0 && !d.bad {
 		c := d.change()
+		d.bad = d.bad || len(c.Key) == 0
 		if !c.Created() && c.Prev.ModRevision == 0 {
 			c.Prev = known[string(c.Key)]
 		}

@@ -434,3 +434,47 @@ func TestForget(t *testing.T) {
 		t.Error(left)
 	}
 }
+
+// BenchmarkOnce shares a thousand changes of 5 KB: with reading them from the past.
+func BenchmarkOnce(b *testing.B) {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	db := memory.New(clock)
+	s := shared.New(shared.Config{DB: db, Prefix: sharedPrefix, Age: 24 * time.Hour, Bytes: 64 << 20, Server: "one", Clock: clock, Log: slog.Default()})
+	p := past.New(past.Config{Dir: "past", Log: db, Prefix: prefix, Bytes: 256 << 20, Clock: clock, FS: vfs.NewMem(), Age: func(string) time.Duration { return 24 * time.Hour }})
+	s.Of(p)
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error)
+	go func() { ended <- p.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := errors.Join(<-ended, p.Close()); err != nil {
+			b.Error(err)
+		}
+	}()
+	const pods, changes = 200, 1000
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		for range changes {
+			n++
+			var text strings.Builder
+			for line := range 120 {
+				fmt.Fprintf(&text, "\"field%d\": \"value of pod %d %x\",", line, n%pods, line*(n%pods)*7919)
+			}
+			fmt.Fprintf(&text, `"n": %d`, n*7919)
+			if _, err := db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: fmt.Sprint(prefix, "pods/default/web-", n%pods), Value: []byte(text.String())}}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		head, err := db.Head(ctx)
+		if err := errors.Join(err, p.Reach(ctx, head)); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if err := s.Once(ctx); err != nil {
+			b.Fatal(err)
+		}
+		clock.SetTime(clock.Now().Add(30 * time.Second))
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*changes), "µs/change")
+}
