@@ -9,7 +9,7 @@ export CGO_ENABLED ?= 0
 export GOFLAGS ?= '-toolexec=env GOGC=400 GOMEMLIMIT=1GiB'
 # Packages whose goroutines meet; they are tested with the race detector.
 RACE := ./internal/store/... ./internal/engine/... ./internal/fieldmanager/... ./internal/authn/... ./internal/authz/... ./internal/chain/... \
-	./internal/allocation/... ./internal/kubernetesservice/... ./internal/controllers/... ./internal/crd/... ./internal/server/... ./internal/admission/... ./internal/audit/... \
+	./internal/allocation/... ./internal/controlplane/... ./internal/frontproxy/... ./internal/kubernetesservice/... ./internal/controllers/... ./internal/crd/... ./internal/server/... ./internal/admission/... ./internal/audit/... \
 	./internal/catalog/... ./internal/inprocess/... ./internal/keys/... ./internal/flowcontrol/... ./internal/remote/... ./internal/egress/... ./internal/cel/... ./internal/tracing/... ./internal/span/... ./internal/live/... ./pkg/...
 
 # Systems whose code cross-vet checks; lint and the tests look at that of this one.

@@ -189,7 +189,9 @@ func TestHeadersCannotBeSplit(t *testing.T) {
 	var asked atomic.Int64
 	mux := things("ext.test", "v1")
 	mux.HandleFunc("/apis/ext.test/v1/things", func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		if !strings.HasPrefix(r.Header.Get("X-Remote-User"), "system:") { // controllers list them too
+			asked.Add(1)
+		}
 		fmt.Fprint(w, r.Header.Get("X-Evil"), r.Header["X-Remote-Group"])
 	})
 	served(t, s, mux)

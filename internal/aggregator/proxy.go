@@ -58,9 +58,9 @@ func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(ctx)
 	}
 	if frontproxy.Upgrade(r.Header) != "" {
-		stream, leave := frontproxy.NewStream(ctx, w, c.server.Ending)
+		stream, upgrading, leave := frontproxy.NewStream(ctx, w, c.server.Ending)
 		defer leave()
-		r = r.WithContext(stream)
+		r, w = r.WithContext(stream), upgrading
 	}
 	// Flow control gets its seats back: the extension server has its own.
 	request.Watching(ctx)

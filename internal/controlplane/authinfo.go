@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,8 +40,9 @@ type AuthInfo struct {
 	Lists map[string][]string
 	Now   func() time.Time
 
-	// published are the authorities that the object had last. One goroutine at a time uses it.
-	published [2]string
+	// published are the authorities that the object had last, a [2]string. Run reads them while the Bootstrapper may be making
+	// the object.
+	published atomic.Value
 }
 
 // Run maintains the object until ctx ends.
@@ -51,7 +53,7 @@ func (a *AuthInfo) Run(ctx context.Context, after func(time.Duration) <-chan tim
 		case <-ctx.Done():
 			return
 		}
-		if look%authInfoCheck != 0 && a.own() == a.published {
+		if look%authInfoCheck != 0 && a.published.Load() == any(a.own()) {
 			continue
 		}
 		if err := a.ensure(ctx); err != nil && ctx.Err() == nil {
@@ -75,7 +77,7 @@ func (a *AuthInfo) ensure(ctx context.Context) error {
 	own := a.own()
 	err := a.update(ctx)
 	if err == nil {
-		a.published = own
+		a.published.Store(own)
 	}
 	return err
 }

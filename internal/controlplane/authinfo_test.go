@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"crypto/x509"
 	"math/big"
 	"testing"
@@ -32,4 +33,23 @@ func TestAuthInfoAdds(t *testing.T) {
 			t.Errorf("%s and %v: %s, want %s", c.have, c.more, got, c.want)
 		}
 	}
+}
+
+// The Bootstrapper may still be making the object while Run looks at it: the race detector judges.
+func TestAuthInfoIsMadeWhileItIsKept(t *testing.T) {
+	a := &AuthInfo{}
+	ctx, cancel := context.WithCancel(t.Context())
+	looks, ended := make(chan time.Time), make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.Run(ctx, func(time.Duration) <-chan time.Time { return looks }, func(err error) { t.Error(err) })
+	}()
+	for range 3 {
+		if err := a.ensure(ctx); err != nil {
+			t.Error(err)
+		}
+		looks <- time.Time{}
+	}
+	cancel()
+	<-ended
 }

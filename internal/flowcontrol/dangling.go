@@ -131,7 +131,8 @@ func (d *Dangling) all(ctx context.Context) {
 	}
 }
 
-// look updates the condition of one schema.
+// look updates the condition of one schema, unless that is a schema of the past: two goroutines look, and a condition that is
+// written again would say that it has changed again.
 func (d *Dangling) look(ctx context.Context, s *flowcontrolv1.FlowSchema) {
 	level := s.Spec.PriorityLevelConfiguration.Name
 	_, err := d.Levels.View().Get(ctx, level)
@@ -146,18 +147,21 @@ func (d *Dangling) look(ctx context.Context, s *flowcontrolv1.FlowSchema) {
 			return
 		}
 	}
+	if now, err := d.Schemas.GetObject(ctx, "", s.Name); err != nil || now.GetResourceVersion() != s.ResourceVersion {
+		return // it is told of again
+	}
 	if !d.pace.allow(s.Name, d.Clock.Now()) {
 		return // see again
 	}
 	status := inprocess.Target{Resource: d.Schemas.GVR, Subresource: "status"}
-	err = d.Client.Managing(consumer).Apply(ctx, status, request.Same(s), map[string]any{
+	err = d.Client.Managing(consumer).Apply(ctx, status, request.Unchanged(s), map[string]any{
 		"apiVersion": d.Schemas.GVK.GroupVersion().String(), "kind": d.Schemas.GVK.Kind, "metadata": map[string]any{"name": s.Name},
 		"status": map[string]any{"conditions": []any{map[string]any{
 			"type": string(want.Type), "status": string(want.Status), "reason": want.Reason, "message": want.Message,
 			"lastTransitionTime": d.Clock.Now().UTC().Format(time.RFC3339),
 		}}},
 	})
-	// A schema that is gone, or is another one by now, is told of again.
+	// A schema that is gone, or has changed by now, is told of again.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
 		d.Log.Warn("could not write the condition of a flow schema", "name", s.Name, "error", err)
 	}

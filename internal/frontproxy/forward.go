@@ -77,9 +77,7 @@ func (f *Forward) modify(resp *http.Response) error {
 			return err
 		}
 	}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		StreamBegins(resp.Request.Context())
-	} else { // whose body is the connection
+	if resp.StatusCode != http.StatusSwitchingProtocols { // whose body is the connection
 		resp.Body = &body{ReadCloser: resp.Body, cut: &f.cut}
 	}
 	return nil

@@ -1,11 +1,43 @@
 package frontproxy
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"net"
+	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 )
+
+// hijackable is a writer whose connection can be taken over. As in net/http, that removes the connection's deadlines.
+type hijackable struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+func newHijackable(t *testing.T) hijackable {
+	t.Helper()
+	conn, client := net.Pipe()
+	t.Cleanup(func() { _, _ = conn.Close(), client.Close() })
+	return hijackable{httptest.NewRecorder(), conn}
+}
+
+// Hijack is part of http.Hijacker.
+func (h hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return h.conn, nil, h.conn.SetDeadline(time.Time{})
+}
+
+func begin(t *testing.T, w http.ResponseWriter) net.Conn {
+	t.Helper()
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
 
 // The deadline of a request ends an upgrade that nobody has answered, but no stream that has begun. A client that leaves
 // ends both.
@@ -29,15 +61,15 @@ func TestStreamOutlivesDeadline(t *testing.T) {
 			}
 			defer cancel()
 			if !test.leaves && !test.begun {
-				inner, end := NewStream(request, httptest.NewRecorder(), nil)
+				inner, _, end := NewStream(request, newHijackable(t), nil)
 				defer end()
 				<-inner.Done()
 				return
 			}
 			late := make(chan struct{})
-			inner, end := NewStream(lateContext{request, late}, httptest.NewRecorder(), nil)
+			inner, w, end := NewStream(lateContext{request, late}, newHijackable(t), nil)
 			defer end()
-			StreamBegins(inner)
+			begin(t, w)
 			if test.leaves {
 				leave()
 				close(late)
@@ -54,6 +86,36 @@ func TestStreamOutlivesDeadline(t *testing.T) {
 				t.Error("the request has no deadline")
 			}
 		})
+	}
+}
+
+// The end of the server, or of the request, ends a stream and the client's connection, also if it comes just before the connection is
+// taken over.
+func TestStreamEnds(t *testing.T) {
+	t.Parallel()
+	for _, before := range []bool{true, false} {
+		for _, cut := range []bool{true, false} {
+			ctx, cancel := context.WithCancel(t.Context())
+			ending := make(chan struct{})
+			over := func() { close(ending) }
+			if cut {
+				over = cancel
+			}
+			inner, w, leave := NewStream(ctx, newHijackable(t), ending)
+			if before {
+				over()
+			}
+			conn := begin(t, w)
+			if !before {
+				over()
+			}
+			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) { // or it never returns
+				t.Errorf("before %t, cut %t: %v", before, cut, err)
+			}
+			<-inner.Done()
+			leave()
+			cancel()
+		}
 	}
 }
 

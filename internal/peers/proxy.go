@@ -43,9 +43,9 @@ func (p *Roster) Serve(w http.ResponseWriter, r *http.Request) bool {
 	transport := p.shared
 	if frontproxy.Upgrade(r.Header) != "" {
 		transport = p.upgrade
-		stream, leave := frontproxy.NewStream(ctx, w, p.Ending)
+		stream, upgrading, leave := frontproxy.NewStream(ctx, w, p.Ending)
 		defer leave()
-		r = r.WithContext(stream)
+		r, w = r.WithContext(stream), upgrading
 	}
 	// Flow control gets its seats back: the other server has its own.
 	request.Watching(ctx)

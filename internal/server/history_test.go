@@ -52,12 +52,17 @@ func remember(t *testing.T, change func(*config.Config)) *remembering {
 
 func (r *remembering) server() *server { return r.plane.serving.Load() }
 
-// reached waits until the history has everything.
-func (r *remembering) reached() {
+// reached waits until the history has everything that was written before, and returns the revision of that.
+func (r *remembering) reached() int64 {
 	r.Helper()
-	if err := r.server().history.Reach(r.Context(), r.server().base.objects.Store.All()[0].Revision()); err != nil {
+	head, err := r.db.Head(r.Context())
+	if err == nil {
+		err = r.server().history.Reach(r.Context(), head)
+	}
+	if err != nil {
 		r.Fatal(err)
 	}
+	return head
 }
 
 func (r *remembering) do(method, path, body string, want int) []byte {
@@ -68,11 +73,7 @@ func (r *remembering) do(method, path, body string, want int) []byte {
 // forgets has the log compacted, and the plane started anew: what is answered now is from the history on disk.
 func (r *remembering) forgets() {
 	r.Helper()
-	r.reached()
-	head, err := r.db.Head(r.Context())
-	if err == nil {
-		err = r.db.Compact(r.Context(), head)
-	}
+	err := r.db.Compact(r.Context(), r.reached()) // no later: the server writes too, and the history must have what is compacted
 	if err == nil {
 		err = r.plane.Stop()
 	}

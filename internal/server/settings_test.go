@@ -14,13 +14,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
@@ -236,7 +239,7 @@ func TestUpkeepOfFlowControl(t *testing.T) {
 	state := func() string {
 		_, probes := schemas.GetObject(ctx, "", "probes")
 		_, old := schemas.GetObject(ctx, "", "of-an-old-release")
-		return fmt.Sprint(shares("workload-low"), shares("workload-high"), shares("exempt"),
+		return fmt.Sprintf("%d %d %d %s %t %t", shares("workload-low"), shares("workload-high"), shares("exempt"),
 			mustGet(t, ctx, levels, "catch-all").GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey], probes == nil, apierrors.IsNotFound(old))
 	}
 	const want = "100 7 3 true true true"
@@ -259,6 +262,61 @@ func TestUpkeepFollowsChanges(t *testing.T) {
 	eventually(t, func() bool {
 		return strings.Contains(string(do(t, s, "GET", path, "", "", nil, 200)), `"nominalConcurrencyShares":100`)
 	})
+}
+
+// hurrying is a clock by which each look at it takes a second.
+type hurrying struct {
+	clock.RealClock
+	looks atomic.Int64
+}
+
+// Now is part of clock.PassiveClock.
+func (h *hurrying) Now() time.Time {
+	return h.RealClock.Now().Add(time.Duration(h.looks.Add(1)) * time.Second)
+}
+
+// Whether a flow schema's level exists is written when that changes, and not again because two goroutines look.
+func TestConditionsOfFlowSchemas(t *testing.T) {
+	cfg := config.Standalone()
+	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener, cfg.Controllers = t.TempDir(), true, true, nil
+	on, err := process.OpenWith(t.Context(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), process.Given{Clock: &hurrying{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := running(t, New(&cfg, on, Seams{}), on.Close)
+	ctx := request.WithUser(t.Context(), controlplane.Itself())
+	const schemas = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+	list := func() (l flowcontrolv1.FlowSchemaList) {
+		if err := json.Unmarshal(do(t, s, "GET", schemas, "", "", nil, 200), &l); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	eventually(t, func() bool {
+		return !slices.ContainsFunc(list().Items, func(f flowcontrolv1.FlowSchema) bool {
+			return len(f.Status.Conditions) == 0 || f.Status.Conditions[0].Status != flowcontrolv1.ConditionFalse
+		})
+	})
+	if err := s.base.objects.CatchUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	last := map[string]flowcontrolv1.FlowSchemaCondition{}
+	events := json.NewDecoder(bytes.NewReader(do(t, s, "GET", schemas+"?watch=true&timeoutSeconds=1&resourceVersion=1", "", "", nil, 200)))
+	for events.More() {
+		var e struct{ Object flowcontrolv1.FlowSchema }
+		if err := events.Decode(&e); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range e.Object.Status.Conditions {
+			if was := last[e.Object.Name]; was.Status == c.Status {
+				t.Errorf("%s: %q at %s, and again at %s", e.Object.Name, c.Message, was.LastTransitionTime, c.LastTransitionTime)
+			}
+			last[e.Object.Name] = c
+		}
+	}
+	if len(last) == 0 {
+		t.Error("there is no condition")
+	}
 }
 
 // eventually waits until another goroutine of the server has done something.

@@ -19,7 +19,10 @@ import (
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/config"
@@ -154,7 +157,8 @@ func (s *Server) settle(ctx context.Context, from *seed) error {
 // quietFor is how long nothing is written once the controllers have done their part.
 const quietFor = 5 * time.Millisecond
 
-// quiet waits until every namespace has what controllers put into it, and nothing more is written.
+// quiet waits until every namespace has what controllers put into it, flow schemas have their conditions, controllers have nothing to do,
+// and nothing more is written.
 func (s *Server) quiet(ctx context.Context) error {
 	c, err := s.clients()
 	if err != nil {
@@ -177,13 +181,33 @@ func (s *Server) quiet(ctx context.Context) error {
 			}
 		}
 	}
+	schemas := c.Resource(flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas"))
+	if err := poll(ctx, func() (bool, error) {
+		list, err := schemas.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return apierrors.IsNotFound(err), nil // they are not served, or it is asked again
+		}
+		return !slices.ContainsFunc(list.Items, dangling), nil
+	}); err != nil {
+		return fmt.Errorf("conditions of flow schemas: %w", err)
+	}
 	last, since := int64(-1), time.Now()
 	return poll(ctx, func() (bool, error) {
 		rev, err := s.memory.Head(ctx)
-		if rev != last {
+		due := s.plane.Due() // a controller may be at work, and write later
+		if rev != last || !due.IsZero() && !due.After(s.options.Clock.inner().Now()) {
 			last, since = rev, time.Now()
 		}
 		return time.Since(since) > quietFor, err
+	})
+}
+
+// dangling says whether the condition of a flow schema is yet to be written, or was written before the server knew the schema's level.
+func dangling(schema unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(schema.Object, "status", "conditions")
+	return !slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == string(flowcontrolv1.FlowSchemaConditionDangling) && condition["status"] == string(flowcontrolv1.ConditionFalse)
 	})
 }
 
