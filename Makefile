@@ -168,8 +168,8 @@ others: build bench/peer/bin/kube-apiserver
 evidence:
 	cd test && $(GO) run ./evidence/write
 
-# Kubernetes' own end-to-end specs, those that need no kubelet, on kube-apiserver and on kanzen with all additions and with none: a quarter of
-# an hour, and as long the first time for building them. bin/specs has what they say.
+# Kubernetes' own end-to-end specs, those that need no kubelet, on kube-apiserver, on kanzen with all additions and with none, and on a fork: twenty
+# minutes, and as long the first time for building them. bin/specs has what they say.
 specs: build bench/peer/bin/kube-apiserver bench/peer/bin/kube-controller-manager bench/peer/bin/e2e.test bench/peer/bin/ginkgo
 	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -count=1 -timeout 150m -v -run '^TestSpecs$$' -specs -specs.out ../bin/specs $(if $(FOCUS),,-specs.evidence ../docs/evidence/specs.json) $(if $(FOCUS),-specs.focus '$(FOCUS)') .
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,9 +21,11 @@ import (
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/config"
@@ -191,6 +194,12 @@ func (s *Server) quiet(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("conditions of flow schemas: %w", err)
 	}
+	if controllers.Enabled("clusterrole-aggregation-controller", s.cfg.Controllers) {
+		roles := c.Resource(rbacv1.SchemeGroupVersion.WithResource("clusterroles"))
+		if err := poll(ctx, func() (bool, error) { return aggregated(ctx, roles, "view", "edit", "admin"), nil }); err != nil {
+			return fmt.Errorf("aggregated cluster roles: %w", err)
+		}
+	}
 	last, since := int64(-1), time.Now()
 	return poll(ctx, func() (bool, error) {
 		rev, err := s.memory.Head(ctx)
@@ -209,6 +218,29 @@ func dangling(schema unstructured.Unstructured) bool {
 		condition, _ := c.(map[string]any)
 		return condition["type"] == string(flowcontrolv1.FlowSchemaConditionDangling) && condition["status"] == string(flowcontrolv1.ConditionFalse)
 	})
+}
+
+// aggregated says whether each role has the rules of the one before it.
+func aggregated(ctx context.Context, roles dynamic.ResourceInterface, names ...string) bool {
+	var before []any
+	for n, name := range names {
+		role, err := roles.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && n == 0 {
+			return true // this server has no such roles
+		}
+		if err != nil {
+			return false
+		}
+		rules, _, _ := unstructured.NestedSlice(role.Object, "rules")
+		has := func(rule any) bool {
+			return slices.ContainsFunc(rules, func(r any) bool { return reflect.DeepEqual(r, rule) })
+		}
+		if len(rules) == 0 || slices.ContainsFunc(before, func(rule any) bool { return !has(rule) }) {
+			return false
+		}
+		before = rules
+	}
+	return true
 }
 
 // poll asks until f says yes, fails, or ctx ends.
