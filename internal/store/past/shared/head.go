@@ -19,6 +19,8 @@ type head struct {
 	BegunAt int64   `json:"begunAt"` // milliseconds
 	Reached int64   `json:"reached"`
 	Chunks  []chunk `json:"chunks"`
+	// Made is how many chunks there have ever been.
+	Made int64 `json:"made"`
 	// Dropped are chunks whose keys are still to be deleted.
 	Dropped []chunk `json:"dropped,omitempty"`
 
@@ -28,9 +30,10 @@ type head struct {
 
 // chunk has the changes after one revision, up to another one.
 type chunk struct {
-	After int64 `json:"after"`
-	Last  int64 `json:"last"`
-	Bytes int64 `json:"bytes"`
+	Number int64 `json:"number"` // which no other chunk has had
+	After  int64 `json:"after"`
+	Last   int64 `json:"last"`
+	Bytes  int64 `json:"bytes"`
 	// Parts are the keys that it has.
 	Parts int `json:"parts"`
 	// Begun and At are when it was begun and written last, in milliseconds.
@@ -44,7 +47,7 @@ func parts(value []byte) [][]byte { return slices.Collect(slices.Chunk(value, mo
 func (s *Shared) headKey() string { return s.Prefix + "head" }
 
 func (s *Shared) chunkKey(c chunk, part int) string {
-	return fmt.Sprintf("%schunk/%016x/%02x", s.Prefix, c.After, part)
+	return fmt.Sprintf("%schunk/%016x/%02x", s.Prefix, c.Number, part)
 }
 
 // load reads the head. Of one that is damaged it returns the revision.

@@ -287,6 +287,32 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestOtherKinds: a server that keeps other kinds begins anew once the writer is gone, and what that has written goes.
+func TestOtherKinds(t *testing.T) {
+	c := newCluster(t)
+	other := func(s *shared.Config) { s.Kept = "other" }
+	one, two := c.server("one"), c.server("two", other)
+	since := c.newest
+	c.once(one)
+	for range 3 {
+		c.writes(20)
+		c.once(one)
+		c.clock.SetTime(c.clock.Now().Add(6 * time.Minute)) // the next chunk is another one
+	}
+	for range 6 {
+		c.writes(3)
+		c.once(two)
+	}
+	head := c.keys(sharedPrefix + "head")[sharedPrefix+"head"]
+	if left := c.keys(sharedPrefix + "chunk/"); len(left) != strings.Count(head, `"parts"`) || !strings.Contains(head, `"kept":"other"`) {
+		t.Errorf("%d chunks, the head is %s", len(left), head)
+	}
+	c.compact()
+	three := c.server("three", other)
+	c.reached(three)
+	c.knows(three, since)
+}
+
 // TestDamagedHead: what nobody can read is dropped, and begun anew.
 func TestDamagedHead(t *testing.T) {
 	c := newCluster(t)

@@ -82,6 +82,8 @@ func (s *Shared) Run(ctx context.Context) {
 
 // Once adds what has changed, if it is this server's turn.
 func (s *Shared) Once(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, every) // who wants to forget waits
+	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if turn, err := s.turn(ctx); err != nil || !turn {
@@ -129,7 +131,7 @@ func (s *Shared) add(ctx context.Context) (bool, error) {
 	}
 	next := *s.head
 	next.Writer, next.Chunks = s.Server, slices.Clone(s.head.Chunks)
-	from, least := chunk{After: next.Reached, Begun: s.Clock.Now().UnixMilli()}, leastBytes
+	from, least := chunk{Number: next.Made + 1, After: next.Reached, Begun: s.Clock.Now().UnixMilli()}, leastBytes
 	if last := len(next.Chunks) - 1; s.mine && last >= 0 {
 		from, next.Chunks, least = next.Chunks[last], next.Chunks[:last], atATime
 	}
@@ -149,7 +151,7 @@ func (s *Shared) add(ctx context.Context) (bool, error) {
 		return s.put(ctx, &next, nil, nil)
 	}
 	from.Last, from.Bytes, from.Parts, from.At = reached, int64(len(value)), len(parts(value)), s.Clock.Now().UnixMilli()
-	next.Reached, next.Chunks = reached, append(next.Chunks, from)
+	next.Reached, next.Made, next.Chunks = reached, max(next.Made, from.Number), append(next.Chunks, from)
 	return s.put(ctx, &next, &from, value)
 }
 
@@ -177,7 +179,7 @@ func (s *Shared) anew(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	next := &head{Writer: s.Server, Kept: s.Kept, Begun: begun, BegunAt: at.UnixMilli(), Reached: begun,
+	next := &head{Writer: s.Server, Kept: s.Kept, Begun: begun, BegunAt: at.UnixMilli(), Reached: begun, Made: s.head.Made,
 		Dropped: slices.Concat(s.head.Dropped, s.head.Chunks), rev: s.head.rev}
 	return s.put(ctx, next, nil, nil)
 }
