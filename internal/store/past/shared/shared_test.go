@@ -294,8 +294,8 @@ func TestOtherKinds(t *testing.T) {
 	one, two := c.server("one"), c.server("two", other)
 	since := c.newest
 	c.once(one)
-	for range 3 {
-		c.writes(20)
+	for range 150 { // more chunks than one transaction deletes
+		c.writes(1)
 		c.once(one)
 		c.clock.SetTime(c.clock.Now().Add(6 * time.Minute)) // the next chunk is another one
 	}
