@@ -19,6 +19,8 @@ const (
 	// gatherFor is how long a change may wait for others to be recorded with it, unless somebody asks: to wake for each costs more than
 	// to record it.
 	gatherFor = 20 * time.Millisecond
+	// attempts is how often a copy of another past is tried.
+	attempts = 3
 )
 
 // Run opens the past and records what happens in the log, until ctx ends, or the tree gives up: what is recorded is then told no more.
@@ -133,13 +135,19 @@ func (p *Past) goOn() {
 
 // beginAnew drops everything, and begins with what another past has, or else at the log's head.
 func (p *Past) beginAnew(ctx context.Context) error {
-	if ok, err := p.restore(ctx); err != nil {
-		p.Logger.Warn("the history that other servers have could not be taken", "error", err)
-	} else if ok {
-		switch ok, err := p.continues(ctx); {
-		case err != nil:
+	for range attempts { // the log may be compacted while a copy is read; by then there is a newer one
+		taken, err := p.restore(ctx)
+		if err != nil {
+			p.Logger.Warn("the history that other servers have could not be taken", "error", err)
+		}
+		if !taken {
+			break
+		}
+		ok, err := p.continues(ctx)
+		if err != nil {
 			return err
-		case ok:
+		}
+		if ok {
 			p.Logger.Info("the history begins with what other servers have of it", "revision", p.begunAt(), "upTo", p.found)
 			p.goOn()
 			return nil

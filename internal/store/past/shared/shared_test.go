@@ -57,7 +57,7 @@ func (c *cluster) server(name string, change ...func(*shared.Config)) *server {
 		f(&cfg)
 	}
 	s := &server{shared: shared.New(cfg)}
-	s.Past = past.New(past.Config{Dir: "past", Log: c.db, Prefix: prefix, Bytes: 256 << 20, Clock: c.clock, FS: vfs.NewMem(), Restore: s.shared.Restore,
+	s.Past = past.New(past.Config{Dir: "past", Log: c.db, Prefix: prefix, Bytes: 256 << 20, Clock: c.clock, FS: vfs.NewMem(), Restore: s.shared.Restore, Logger: slog.Default().With("server", name),
 		Age: func(string) time.Duration { return 24 * time.Hour }})
 	s.shared.Of(s.Past)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -242,7 +242,7 @@ func TestBounds(t *testing.T) {
 		}
 		return b
 	}
-	for n := range 40 {
+	for n := range 24 {
 		c.write(kv.Op{Key: fmt.Sprint(prefix, "configmaps/default/", n%3), Value: noise()})
 		c.once(one)
 	}
@@ -294,7 +294,7 @@ func TestOtherKinds(t *testing.T) {
 	one, two := c.server("one"), c.server("two", other)
 	since := c.newest
 	c.once(one)
-	for range 150 { // more chunks than one transaction deletes
+	for range 80 { // more chunks than one transaction deletes
 		c.writes(1)
 		c.once(one)
 		c.clock.SetTime(c.clock.Now().Add(6 * time.Minute)) // the next chunk is another one
