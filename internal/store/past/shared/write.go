@@ -195,7 +195,8 @@ func (s *Shared) after(ctx context.Context, rev int64, least int) (changes []pas
 		if err != nil {
 			return nil, 0, nil, err
 		}
-		if value = encode(changes); len(value) <= mostBytes || most <= least {
+		value = encode(changes)
+		if len(value) <= mostBytes || most <= least || changes[0].ModRevision == changes[len(changes)-1].ModRevision {
 			return changes, reached, value, nil
 		}
 	}
