@@ -38,6 +38,7 @@ type Server struct {
 	watches *watches
 	etcd    *outage
 	memory  *memory.DB // nil: the log is etcd
+	settled bool       // the log began with what an empty cluster has
 	// base is what Reset goes back to.
 	base memory.Snapshot
 	// first is the revision of the first objects of a cluster, which every server has; 0: it is not known.
@@ -201,7 +202,7 @@ func (s *Server) open(ctx context.Context, from *seed, undo *[]func() error) (er
 	}
 	given := process.Given{Shared: sharedParts().Shared, Clock: s.options.Clock.inner(), Around: s.etcd.around}
 	if from != nil {
-		s.memory = from.log(given.Clock)
+		s.memory, s.settled = from.log(given.Clock)
 		*undo = append(*undo, s.memory.Close)
 		given.DB = s.memory
 	}

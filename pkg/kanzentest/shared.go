@@ -95,12 +95,12 @@ func newSeed() *seed {
 	return s
 }
 
-// log returns a log that begins with the seed if there is one.
-func (s *seed) log(c clock.WithDelayedExecution) *memory.DB {
+// log returns a log, and whether it begins with the seed: there may be none yet.
+func (s *seed) log(c clock.WithDelayedExecution) (_ *memory.DB, grown bool) {
 	select {
 	case <-s.made:
 	default:
-		return memory.New(c)
+		return memory.New(c), false
 	}
 	own := map[string]string{}
 	return memory.NewFrom(c, s.from.Map(func(key string, value []byte) []byte {
@@ -117,7 +117,7 @@ func (s *seed) log(c clock.WithDelayedExecution) *memory.DB {
 			copy(value[at:], own[was])
 		}
 		return value
-	}))
+	})), true
 }
 
 const uidLength = 36
@@ -138,13 +138,8 @@ func (s *seed) grow(db *memory.DB) {
 // settle waits until the controllers of a server without a seed have made what belongs to an empty cluster, and makes
 // the seed of later servers of it.
 func (s *Server) settle(ctx context.Context, from *seed) error {
-	if from == nil {
+	if from == nil || s.settled {
 		return nil
-	}
-	select {
-	case <-from.made:
-		return nil
-	default:
 	}
 	if err := s.quiet(ctx); err != nil {
 		return err

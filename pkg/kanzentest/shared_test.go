@@ -1,6 +1,8 @@
 package kanzentest_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -33,5 +35,38 @@ func TestOwnIdentities(t *testing.T) {
 		if err != nil || r.Status.Authenticated != want {
 			t.Errorf("a token of the first: %v, %v", r.Status, err)
 		}
+	}
+}
+
+// TestStartedTogether: each of several servers that start together for the first time has what controllers put into an empty cluster, whichever
+// of them is ready first.
+func TestStartedTogether(t *testing.T) {
+	t.Parallel()
+	for n := range 4 {
+		settings := kanzentest.Flags(fmt.Sprintf("--event-ttl=%dm", 50+n)) // that no other test has
+		var starting sync.WaitGroup
+		for range 6 {
+			starting.Go(func() {
+				s, err := kanzentest.New(t.Context(), settings)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				k, err := kubernetes.NewForConfig(s.Config())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+					if _, err := k.CoreV1().ConfigMaps(ns).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{}); err != nil {
+						t.Error(ns, err)
+					}
+				}
+				if err := s.Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		starting.Wait()
 	}
 }
