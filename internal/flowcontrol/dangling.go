@@ -131,8 +131,8 @@ func (d *Dangling) all(ctx context.Context) {
 	}
 }
 
-// look updates the condition of one schema, unless that is a schema of the past: two goroutines look, and a condition that is
-// written again would say that it has changed again.
+// look updates the condition of one schema. It leaves a schema alone that has changed since s was read: two goroutines look at schemas,
+// and a condition that both write would say that it changed twice.
 func (d *Dangling) look(ctx context.Context, s *flowcontrolv1.FlowSchema) {
 	level := s.Spec.PriorityLevelConfiguration.Name
 	_, err := d.Levels.View().Get(ctx, level)

@@ -25,7 +25,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/past"
-	sharedpast "github.com/kanzen-io/kanzen/internal/store/past/shared"
+	"github.com/kanzen-io/kanzen/internal/store/past/replica"
 )
 
 // This file wires what is kept of objects beyond the log's compaction.
@@ -33,7 +33,7 @@ import (
 // history is the past of this server's objects; it is nil if none is kept.
 type history struct {
 	*past.Past
-	shared *sharedpast.Shared // with the other servers of an etcd; nil: it is not
+	replica *replica.Replica // that the servers of an etcd share; nil: there is none
 }
 
 func newHistory(cfg *config.Config, on *process.Process, seams Seams) *history {
@@ -45,10 +45,10 @@ func newHistory(cfg *config.Config, on *process.Process, seams Seams) *history {
 		return &history{Past: past.New(c)}
 	}
 	kinds := slices.Sorted(slices.Values(cfg.HistoryKinds))
-	copies := sharedpast.New(sharedpast.Config{DB: on.DB, Prefix: "/kanzen/history" + cfg.KeyPrefix(), Kept: strings.Join(append(kinds, cfg.History.String()), ","),
+	copies := replica.New(replica.Config{DB: on.DB, Prefix: "/kanzen/history" + cfg.KeyPrefix(), Kept: strings.Join(append(kinds, cfg.History.String()), ","),
 		Age: cfg.History, Bytes: cfg.HistoryEtcdSize, Server: cfg.Hostname() + "_" + uuid.NewString(), Clock: on.Clock, Log: on.Log})
 	c.Restore = copies.Restore
-	h := &history{Past: past.New(c), shared: copies}
+	h := &history{Past: past.New(c), replica: copies}
 	copies.Of(h.Past)
 	return h
 }
@@ -120,8 +120,8 @@ func (h *history) work(log *slog.Logger) []task {
 		})},
 		{"upkeep of the history", quietly(h.Maintain)},
 	}
-	if h.shared != nil {
-		tasks = append(tasks, task{"history that servers share", quietly(h.shared.Run)})
+	if h.replica != nil {
+		tasks = append(tasks, task{"replica of the history", quietly(h.replica.Run)})
 	}
 	return tasks
 }
@@ -167,8 +167,8 @@ func (h *history) forget(ctx context.Context, objects *catalog.Raw, f *historyv1
 		key = of.Namespace + "/" + of.Name
 	}
 	forget := h.Forget
-	if h.shared != nil {
-		forget = h.shared.Forget
+	if h.replica != nil {
+		forget = h.replica.Forget
 	}
 	if f.Status.Found, err = forget(ctx, ep.View().Below(key)); err != nil {
 		return apierrors.NewInternalError(err)

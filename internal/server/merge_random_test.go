@@ -236,7 +236,7 @@ func mergedOwners(base, ours, theirs string) string {
 
 var seedFlag = flag.Uint64("seed", 1, "of tests that make random requests; 0: another one each time")
 
-// randomSeed is the same in each run, unless the flag says otherwise: a failure can be repeated, and is found by who looks for some.
+// randomSeed is the same in each run, so that one that failed can be repeated. With -seed=0 it is another one each time.
 func randomSeed() uint64 {
 	if *seedFlag == 0 {
 		return rand.Uint64()

@@ -340,6 +340,9 @@ func mustGet(t *testing.T, ctx context.Context, ep *engine.Endpoint, name string
 
 func TestSettingsAreJudged(t *testing.T) {
 	for flag, change := range map[string]func(*config.Config){
+		"history-size":                            func(c *config.Config) { c.HistorySize = 1 },
+		"history-etcd-size":                       func(c *config.Config) { c.HistoryEtcdSize = 1 },
+		"history-kinds":                           func(c *config.Config) { c.HistoryKinds = []string{"pods"} },
 		"audit-log-mode":                          func(c *config.Config) { c.AuditLog.Path, c.AuditLogDelivery.Mode = "x", "x" },
 		"audit-log-format":                        func(c *config.Config) { c.AuditLog.Path, c.AuditLogFormat = "x", "x" },
 		"audit-log-maxsize":                       func(c *config.Config) { c.AuditLog.Path, c.AuditLog.MaxSize = "x", -1 },

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -32,7 +33,7 @@ type Copy struct {
 }
 
 // After returns the changes after a revision, in the order of their revisions, up to about so many bytes, and the revision up to which
-// they are complete. Errors: kv.ErrCompacted, if not all of them are here.
+// they are complete. Errors: kv.ErrCompacted, if not all of them are here; kv.ErrTooLarge, if those of one revision are more than MostAtOnce.
 func (p *Past) After(ctx context.Context, rev int64, most int) (_ []Dated, reached int64, err error) {
 	done, err := p.use()
 	if err != nil {
@@ -41,26 +42,28 @@ func (p *Past) After(ctx context.Context, rev int64, most int) (_ []Dated, reach
 	defer done()
 	defer p.broken.RecoverFatal(&err)
 	x := &copying{after: rev, most: most}
-	var readers []*reader
+	var kinds []string
 	p.mu.Lock()
 	x.reached = p.reached
 	complete := p.begun <= rev
 	for kind, k := range p.kinds {
 		if n := len(k.segments); n > 0 && k.segments[n-1].last > rev && p.Keeps(kind) {
 			complete = complete && k.since <= rev
-			readers = append(readers, &reader{past: p, kind: kind})
+			kinds = append(kinds, kind)
 		}
 	}
 	p.mu.Unlock()
 	if !complete {
 		return nil, 0, kv.ErrCompacted
 	}
-	for _, r := range readers {
-		if err := x.kind(ctx, p, r.kind); err != nil {
+	for _, kind := range kinds {
+		if err := x.kind(ctx, p, kind); err != nil {
 			return nil, 0, err
 		}
 	}
-	x.cut()
+	if err := x.cut(); err != nil {
+		return nil, 0, err
+	}
 	return x.found, x.reached, p.addAuthorsTo(x.found)
 }
 
@@ -138,7 +141,9 @@ func (x *copying) segment(ctx context.Context, kind string, c *cursor) error {
 		if err != nil {
 			return err
 		}
-		x.add(kind+name, what, ms, was, is)
+		if err := x.add(kind+name, what, ms, was, is); err != nil {
+			return err
+		}
 	}
 	return c.it.Error()
 }
@@ -175,8 +180,8 @@ func (u *unfolding) fold() (kv.KeyValue, error) {
 	return u.is, nil
 }
 
-// add takes a change, unless there are too many before it.
-func (x *copying) add(key string, what byte, ms int64, was, now kv.KeyValue) {
+// add takes a change. If there are too many, it leaves out the last of them.
+func (x *copying) add(key string, what byte, ms int64, was, now kv.KeyValue) error {
 	d := Dated{Event: kv.Event{KeyValue: now, Deleted: what&form == deleted}, At: time.UnixMilli(ms)}
 	d.Key = []byte(key)
 	if what&created != 0 {
@@ -185,16 +190,26 @@ func (x *copying) add(key string, what byte, ms int64, was, now kv.KeyValue) {
 		d.Prev = was
 	}
 	x.found = append(x.found, d)
-	if x.bytes += size(&d); x.bytes > 2*x.most {
-		x.cut()
+	if x.bytes += x.size(&d); x.bytes > 2*x.most {
+		return x.cut()
 	}
+	return nil
 }
 
-// size is about what a change takes of memory.
-func size(d *Dated) int { return len(d.Key) + len(d.Value) + overhead }
+// MostAtOnce bounds the bytes of the changes of one revision that are copied: a transaction may delete very many.
+const MostAtOnce = 64 << 20
+
+// size is about what a change takes of memory. A value before it that is not that of another change takes some, too.
+func (x *copying) size(d *Dated) int {
+	n := len(d.Key) + len(d.Value) + overhead
+	if d.Prev.ModRevision <= x.after {
+		n += len(d.Prev.Value)
+	}
+	return n
+}
 
 // cut brings the changes into their order, and leaves out those that are too much.
-func (x *copying) cut() {
+func (x *copying) cut() error {
 	slices.SortFunc(x.found, func(a, b Dated) int { return kv.CompareEvents(a.Event, b.Event) })
 	x.bytes = 0
 	for n := range x.found {
@@ -203,10 +218,13 @@ func (x *copying) cut() {
 			x.reached = d.ModRevision - 1
 			clear(x.found[n:])
 			x.found = x.found[:n]
-			return
+			return nil
 		}
-		x.bytes += size(d)
+		if x.bytes += x.size(d); x.bytes > max(MostAtOnce, 2*x.most) {
+			return fmt.Errorf("the changes of revision %d: %w", d.ModRevision, kv.ErrTooLarge)
+		}
 	}
+	return nil
 }
 
 // restore begins with what another past has, if there is one that keeps the same.
@@ -250,11 +268,11 @@ func (p *Past) take(ctx context.Context, changes []Dated) error {
 		changes = changes[n:]
 		err := p.write(func(r *recording) error {
 			r.now, r.ms, r.copied = some[0].At, max(p.lastTime, some[0].At.UnixMilli()), true
-			for n := range some {
-				if some[n].Author != (store.Author{}) {
-					r.set(numbered(authorSpace, some[n].ModRevision), authorBytes(&some[n].Author))
+			for i := range some {
+				if some[i].Author != (store.Author{}) {
+					r.set(numbered(authorSpace, some[i].ModRevision), authorBytes(&some[i].Author))
 				}
-				e := some[n].Event
+				e := some[i].Event
 				e.Key = []byte(p.Prefix + string(e.Key))
 				if err := r.event(ctx, &e); err != nil {
 					return err

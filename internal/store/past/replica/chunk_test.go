@@ -1,4 +1,4 @@
-package shared
+package replica
 
 import (
 	"fmt"

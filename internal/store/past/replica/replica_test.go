@@ -1,6 +1,7 @@
-package shared_test
+package replica_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 	"github.com/kanzen-io/kanzen/internal/store/past"
-	"github.com/kanzen-io/kanzen/internal/store/past/shared"
+	"github.com/kanzen-io/kanzen/internal/store/past/replica"
 )
 
-const prefix, sharedPrefix = "/registry/", "/kanzen/history/"
+const prefix, replicaPrefix = "/registry/", "/kanzen/history/"
 
 // cluster is a database, of which some servers keep the past, and what its keys were at each revision.
 type cluster struct {
@@ -47,19 +48,19 @@ func newCluster(t *testing.T) *cluster {
 // server keeps the past, with a disk of its own.
 type server struct {
 	*past.Past
-	shared *shared.Shared
-	stop   func()
+	replica *replica.Replica
+	stop    func()
 }
 
-func (c *cluster) server(name string, change ...func(*shared.Config)) *server {
-	cfg := shared.Config{DB: c.db, Prefix: sharedPrefix, Kept: "all", Age: 24 * time.Hour, Bytes: c.bytes, Server: name, Clock: c.clock, Log: slog.Default()}
+func (c *cluster) server(name string, change ...func(*replica.Config)) *server {
+	cfg := replica.Config{DB: c.db, Prefix: replicaPrefix, Kept: "all", Age: 24 * time.Hour, Bytes: c.bytes, Server: name, Clock: c.clock, Log: slog.Default()}
 	for _, f := range change {
 		f(&cfg)
 	}
-	s := &server{shared: shared.New(cfg)}
-	s.Past = past.New(past.Config{Dir: "past", Log: c.db, Prefix: prefix, Bytes: 256 << 20, Clock: c.clock, FS: vfs.NewMem(), Restore: s.shared.Restore, Logger: slog.Default().With("server", name),
+	s := &server{replica: replica.New(cfg)}
+	s.Past = past.New(past.Config{Dir: "past", Log: c.db, Prefix: prefix, Bytes: 256 << 20, Clock: c.clock, FS: vfs.NewMem(), Restore: s.replica.Restore, Logger: slog.Default().With("server", name),
 		Age: func(string) time.Duration { return 24 * time.Hour }})
-	s.shared.Of(s.Past)
+	s.replica.Of(s.Past)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
@@ -129,7 +130,7 @@ func (c *cluster) writes(n int) {
 func (c *cluster) once(s *server) {
 	c.Helper()
 	c.reached(s)
-	if err := s.shared.Once(c.Context()); err != nil {
+	if err := s.replica.Once(c.Context()); err != nil {
 		c.Fatal(err)
 	}
 	c.copied = c.newest
@@ -246,7 +247,7 @@ func TestBounds(t *testing.T) {
 		c.once(one)
 	}
 	total, chunks := 0, 0
-	all := c.keys(sharedPrefix)
+	all := c.keys(replicaPrefix)
 	for key, value := range all {
 		if strings.Contains(key, "chunk") {
 			total, chunks = total+len(value), chunks+1
@@ -281,7 +282,7 @@ func TestBounds(t *testing.T) {
 	c.write(kv.Op{Key: prefix + "configmaps/default/big", Delete: true})
 	c.once(one)
 	c.once(one)
-	if left := c.keys(sharedPrefix + "chunk/"); len(left) > 2 { // of one chunk
+	if left := c.keys(replicaPrefix + "chunk/"); len(left) > 2 { // of one chunk
 		t.Errorf("%d keys are left", len(left))
 	}
 }
@@ -289,7 +290,7 @@ func TestBounds(t *testing.T) {
 // TestOtherKinds: a server that keeps other kinds begins anew once the writer is gone, and what that has written goes.
 func TestOtherKinds(t *testing.T) {
 	c := newCluster(t)
-	other := func(s *shared.Config) { s.Kept = "other" }
+	other := func(s *replica.Config) { s.Kept = "other" }
 	one, two := c.server("one"), c.server("two", other)
 	since := c.newest
 	c.once(one)
@@ -302,14 +303,62 @@ func TestOtherKinds(t *testing.T) {
 		c.writes(3)
 		c.once(two)
 	}
-	head := c.keys(sharedPrefix + "head")[sharedPrefix+"head"]
-	if left := c.keys(sharedPrefix + "chunk/"); len(left) != strings.Count(head, `"parts"`) || !strings.Contains(head, `"kept":"other"`) {
+	head := c.keys(replicaPrefix + "head")[replicaPrefix+"head"]
+	if left := c.keys(replicaPrefix + "chunk/"); len(left) != strings.Count(head, `"parts"`) || !strings.Contains(head, `"kept":"other"`) {
 		t.Errorf("%d chunks, the head is %s", len(left), head)
 	}
 	c.compact()
 	three := c.server("three", other)
 	c.reached(three)
 	c.knows(three, since)
+}
+
+// TestLargeDeletions: what is deleted counts as what it was. A transaction of which nobody could read the copy is not copied.
+func TestLargeDeletions(t *testing.T) {
+	c := newCluster(t)
+	one := c.server("one")
+	c.once(one)
+	const objects, size = 120, 600 << 10
+	key := func(n int) string { return fmt.Sprint(prefix, "configmaps/default/", n) }
+	for n := range objects {
+		c.write(kv.Op{Key: key(n), Value: bytes.Repeat([]byte{byte(n)}, size)})
+	}
+	c.once(one)
+	before := c.newest
+	for n := range 20 {
+		c.write(kv.Op{Key: key(n), Delete: true})
+	}
+	c.reached(one)
+	const most = 3 << 20
+	changes, reached, err := one.After(t.Context(), before, most)
+	if err != nil || len(changes) == 0 || len(changes) > most/size+1 || reached != changes[len(changes)-1].ModRevision {
+		t.Errorf("%d changes up to %d, %v", len(changes), reached, err)
+	}
+	c.once(one)
+	var all []kv.Op
+	for n := 20; n < objects; n++ {
+		all = append(all, kv.Op{Key: key(n), Delete: true})
+	}
+	// All that is left is deleted at once: it is more than one chunk may have.
+	for n := range 20 {
+		c.write(kv.Op{Key: key(n), Value: bytes.Repeat([]byte{byte(n)}, size)})
+		all = append(all, kv.Op{Key: key(n), Delete: true})
+	}
+	c.write(all...)
+	c.reached(one)
+	if _, _, err := one.After(t.Context(), c.newest-1, most); !errors.Is(err, kv.ErrTooLarge) {
+		t.Error(err)
+	}
+	for range 3 {
+		c.once(one)
+	}
+	since := c.newest
+	c.writes(10)
+	c.once(one)
+	c.compact()
+	two := c.server("two")
+	c.reached(two)
+	c.knows(two, since)
 }
 
 // TestDamagedHead: what nobody can read is dropped, and begun anew.
@@ -320,18 +369,18 @@ func TestDamagedHead(t *testing.T) {
 	c.writes(30)
 	c.once(one)
 	one.stop()
-	if _, err := c.db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: sharedPrefix + "head", Value: []byte("damaged")}}}); err != nil {
+	if _, err := c.db.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: replicaPrefix + "head", Value: []byte("damaged")}}}); err != nil {
 		t.Fatal(err)
 	}
 	two := c.server("two")
-	if left := c.keys(sharedPrefix + "chunk/"); len(left) == 0 {
+	if left := c.keys(replicaPrefix + "chunk/"); len(left) == 0 {
 		t.Fatal("there were no chunks")
 	}
 	c.once(two)
 	c.writes(30)
 	since := two.Since("pods/")
 	c.once(two)
-	if left := c.keys(sharedPrefix + "chunk/"); len(left) != 1 {
+	if left := c.keys(replicaPrefix + "chunk/"); len(left) != 1 {
 		t.Errorf("%d chunks", len(left))
 	}
 	c.compact()
@@ -354,25 +403,25 @@ func (c *cluster) keys(under string) map[string]string {
 
 // TestNotTaken: what does not fit is not begun with.
 func TestNotTaken(t *testing.T) {
-	for name, spoil := range map[string]func(*cluster) func(*shared.Config){
-		"something else is kept": func(*cluster) func(*shared.Config) { return func(s *shared.Config) { s.Kept = "pods" } },
-		"the log does not go on": func(c *cluster) func(*shared.Config) {
+	for name, spoil := range map[string]func(*cluster) func(*replica.Config){
+		"something else is kept": func(*cluster) func(*replica.Config) { return func(s *replica.Config) { s.Kept = "pods" } },
+		"the log does not go on": func(c *cluster) func(*replica.Config) {
 			c.writes(10)
 			c.copied = c.newest
 			c.compact()
-			return func(*shared.Config) {}
+			return func(*replica.Config) {}
 		},
-		"a chunk is damaged": func(c *cluster) func(*shared.Config) {
-			for key := range c.keys(sharedPrefix + "chunk/") {
+		"a chunk is damaged": func(c *cluster) func(*replica.Config) {
+			for key := range c.keys(replicaPrefix + "chunk/") {
 				if _, err := c.db.Commit(c.Context(), kv.Txn{Then: []kv.Op{{Key: key, Value: []byte("damaged")}}}); err != nil {
 					c.Fatal(err)
 				}
 			}
-			head := c.keys(sharedPrefix + "head")[sharedPrefix+"head"]
-			if _, err := c.db.Commit(c.Context(), kv.Txn{Then: []kv.Op{{Key: sharedPrefix + "head", Value: []byte(head)}}}); err != nil {
+			head := c.keys(replicaPrefix + "head")[replicaPrefix+"head"]
+			if _, err := c.db.Commit(c.Context(), kv.Txn{Then: []kv.Op{{Key: replicaPrefix + "head", Value: []byte(head)}}}); err != nil {
 				c.Fatal(err)
 			}
-			return func(*shared.Config) {}
+			return func(*replica.Config) {}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -404,8 +453,8 @@ func TestForget(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	running.Go(func() { one.shared.Run(ctx) })
-	running.Go(func() { two.shared.Run(ctx) })
+	running.Go(func() { one.replica.Run(ctx) })
+	running.Go(func() { two.replica.Run(ctx) })
 	c.once(one)
 	const key = "secrets/default/a"
 	for n := range 5 {
@@ -415,7 +464,7 @@ func TestForget(t *testing.T) {
 	c.once(one)
 	c.reached(two)
 	first := c.newest - 15
-	if _, err := two.shared.Forget(t.Context(), key); err != nil {
+	if _, err := two.replica.Forget(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	c.compact()
@@ -455,51 +504,121 @@ func TestForget(t *testing.T) {
 			t.Errorf("%s knows another object at %d revisions", name, was)
 		}
 	}
-	if left := c.keys(sharedPrefix + "forgotten/"); len(left) != 1 {
+	if left := c.keys(replicaPrefix + "forgotten/"); len(left) != 1 {
 		t.Error(left)
 	}
 }
 
-// BenchmarkOnce shares a thousand changes of 5 KB: with reading them from the past.
-func BenchmarkOnce(b *testing.B) {
+// sharing is a server that shares what is written with patch.
+type sharing struct {
+	*testing.B
+	db     *memory.DB
+	clock  *clocktesting.FakeClock
+	past   *past.Past
+	shared *replica.Replica
+	n      int
+}
+
+func newSharing(b *testing.B) *sharing {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	db := memory.New(clock)
-	s := shared.New(shared.Config{DB: db, Prefix: sharedPrefix, Age: 24 * time.Hour, Bytes: 64 << 20, Server: "one", Clock: clock, Log: slog.Default()})
-	p := past.New(past.Config{Dir: "past", Log: db, Prefix: prefix, Bytes: 256 << 20, Clock: clock, FS: vfs.NewMem(), Age: func(string) time.Duration { return 24 * time.Hour }})
-	s.Of(p)
-	ctx, cancel := context.WithCancel(b.Context())
+	s := &sharing{B: b, db: memory.New(clock), clock: clock}
+	s.past, s.shared = s.server()
+	return s
+}
+
+// server begins with what is shared, if there is something.
+func (s *sharing) server() (*past.Past, *replica.Replica) {
+	r := replica.New(replica.Config{DB: s.db, Prefix: replicaPrefix, Age: 24 * time.Hour, Bytes: 64 << 20, Server: "one", Clock: s.clock, Log: slog.Default()})
+	p := past.New(past.Config{Dir: "past", Log: s.db, Prefix: prefix, Bytes: 256 << 20, Clock: s.clock, FS: vfs.NewMem(), Restore: r.Restore,
+		Age: func(string) time.Duration { return 24 * time.Hour }})
+	r.Of(p)
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx) }()
-	defer func() {
+	s.Cleanup(func() {
 		cancel()
 		if err := errors.Join(<-ended, p.Close()); err != nil {
-			b.Error(err)
+			s.Error(err)
 		}
-	}()
-	const pods, changes = 200, 1000
-	n := 0
+	})
+	s.reached(p)
+	return p, r
+}
+
+func (s *sharing) reached(p *past.Past) {
+	s.Helper()
+	head, err := s.db.Head(s.Context())
+	if err := errors.Join(err, p.Reach(s.Context(), head)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+const pods, patches = 200, 1000
+
+// patch changes pods of 5 KB.
+func (s *sharing) patch() {
+	s.Helper()
+	for range patches {
+		s.n++
+		var text strings.Builder
+		for line := range 120 {
+			fmt.Fprintf(&text, "\"field%d\": \"value of pod %d %x\",", line, s.n%pods, line*(s.n%pods)*7919)
+		}
+		fmt.Fprintf(&text, `"n": %d`, s.n*7919)
+		if _, err := s.db.Commit(s.Context(), kv.Txn{Then: []kv.Op{{Key: fmt.Sprint(prefix, "pods/default/web-", s.n%pods), Value: []byte(text.String())}}}); err != nil {
+			s.Fatal(err)
+		}
+		s.clock.SetTime(s.clock.Now().Add(time.Millisecond))
+	}
+	s.reached(s.past)
+}
+
+func (s *sharing) once() {
+	s.Helper()
+	if err := s.shared.Once(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	s.clock.SetTime(s.clock.Now().Add(30 * time.Second))
+}
+
+// BenchmarkOnce shares a thousand changes: with reading them from the past.
+func BenchmarkOnce(b *testing.B) {
+	s := newSharing(b)
 	for b.Loop() {
 		b.StopTimer()
-		for range changes {
-			n++
-			var text strings.Builder
-			for line := range 120 {
-				fmt.Fprintf(&text, "\"field%d\": \"value of pod %d %x\",", line, n%pods, line*(n%pods)*7919)
-			}
-			fmt.Fprintf(&text, `"n": %d`, n*7919)
-			if _, err := db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: fmt.Sprint(prefix, "pods/default/web-", n%pods), Value: []byte(text.String())}}}); err != nil {
-				b.Fatal(err)
-			}
-		}
-		head, err := db.Head(ctx)
-		if err := errors.Join(err, p.Reach(ctx, head)); err != nil {
-			b.Fatal(err)
-		}
+		s.patch()
 		b.StartTimer()
-		if err := s.Once(ctx); err != nil {
+		s.once()
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*patches), "µs/change")
+}
+
+// BenchmarkRestore begins with 60,000 changes, and BenchmarkForget takes a pod out of them.
+func BenchmarkRestore(b *testing.B) {
+	s := newSharing(b)
+	s.fill()
+	for b.Loop() {
+		s.server()
+	}
+}
+
+func BenchmarkForget(b *testing.B) {
+	s := newSharing(b)
+	s.fill()
+	n := 0
+	for b.Loop() {
+		if _, err := s.shared.Forget(b.Context(), fmt.Sprint("pods/default/web-", n)); err != nil {
 			b.Fatal(err)
 		}
-		clock.SetTime(clock.Now().Add(30 * time.Second))
+		n++
 	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*changes), "µs/change")
+}
+
+func (s *sharing) fill() {
+	s.Helper()
+	s.once()
+	for range 60 {
+		s.patch()
+		s.once()
+	}
 }

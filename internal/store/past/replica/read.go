@@ -1,4 +1,4 @@
-package shared
+package replica
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // Restore returns what is shared; nil: there is nothing with which the log goes on. It is for past.Config.
-func (s *Shared) Restore(ctx context.Context) (*past.Copy, error) {
+func (s *Replica) Restore(ctx context.Context) (*past.Copy, error) {
 	h, err := s.load(ctx)
 	if err != nil || h.Writer == "" || h.Kept != s.Kept {
 		return nil, err
@@ -30,7 +30,7 @@ func (s *Shared) Restore(ctx context.Context) (*past.Copy, error) {
 }
 
 // changes reads a chunk as of a revision.
-func (s *Shared) changes(ctx context.Context, c chunk, rev int64) ([]past.Dated, error) {
+func (s *Replica) changes(ctx context.Context, c chunk, rev int64) ([]past.Dated, error) {
 	var value []byte
 	for n := range c.Parts {
 		k, _, err := s.read(ctx, s.chunkKey(c, n), rev)

@@ -1,4 +1,4 @@
-package shared
+package replica
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/past"
 )
 
-func (s *Shared) forgottenPrefix() string { return s.Prefix + "forgotten/" }
+func (s *Replica) forgottenPrefix() string { return s.Prefix + "forgotten/" }
 
 // Forget drops all that is known of a key, below the past's prefix, but what it is now: here, in what is shared, and, as soon as they learn
 // of it, on the other servers. It returns whether this server knew anything.
-func (s *Shared) Forget(ctx context.Context, key string) (bool, error) {
+func (s *Replica) Forget(ctx context.Context, key string) (bool, error) {
 	_, err := s.DB.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: s.forgottenPrefix() + key, Value: []byte(s.Server), TTL: s.Age}}})
 	if err != nil {
 		return false, err
@@ -26,7 +26,7 @@ func (s *Shared) Forget(ctx context.Context, key string) (bool, error) {
 }
 
 // followForgotten forgets what other servers say, until ctx ends.
-func (s *Shared) followForgotten(ctx context.Context) {
+func (s *Replica) followForgotten(ctx context.Context) {
 	if s.past.Reach(ctx, 1) != nil {
 		return
 	}
@@ -45,7 +45,7 @@ func (s *Shared) followForgotten(ctx context.Context) {
 }
 
 // forgotten forgets what was said after a revision, and what is said from now on.
-func (s *Shared) forgotten(ctx context.Context, seen *int64) error {
+func (s *Replica) forgotten(ctx context.Context, seen *int64) error {
 	prefix := s.forgottenPrefix()
 	var said []kv.KeyValue
 	answer, err := s.DB.Range(ctx, kv.Range{Key: prefix, End: kv.PrefixEnd(prefix)}, func(k kv.KeyValue) bool {
@@ -65,7 +65,7 @@ func (s *Shared) forgotten(ctx context.Context, seen *int64) error {
 		if _, err := s.past.Forget(ctx, key); err != nil {
 			return err
 		}
-		if s.isWriter() {
+		if s.mayHaveAdded() {
 			return s.scrub(ctx, key) // what it has added since the other one has done so
 		}
 		return nil
@@ -89,17 +89,18 @@ func (s *Shared) forgotten(ctx context.Context, seen *int64) error {
 	})
 }
 
-func (s *Shared) isWriter() bool {
+// mayHaveAdded says whether this server is the writer, as far as it knows.
+func (s *Replica) mayHaveAdded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.head != nil && s.head.Writer == s.Server
+	return s.head == nil || s.head.Writer == s.Server
 }
 
 // attempts is how often a chunk is read again that another server has written meanwhile.
 const attempts = 5
 
 // scrub takes a key out of all chunks, but what it is now.
-func (s *Shared) scrub(ctx context.Context, key string) error {
+func (s *Replica) scrub(ctx context.Context, key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for range attempts {
@@ -129,7 +130,7 @@ func (s *Shared) scrub(ctx context.Context, key string) error {
 
 // scrubChunk takes a key out of a chunk. It reports false if another server has written
 // meanwhile.
-func (s *Shared) scrubChunk(ctx context.Context, h *head, c chunk, key string, current *kv.KeyValue) (bool, error) {
+func (s *Replica) scrubChunk(ctx context.Context, h *head, c chunk, key string, current *kv.KeyValue) (bool, error) {
 	changes, err := s.changes(ctx, c, h.seen)
 	if err != nil {
 		return false, err

@@ -1,4 +1,4 @@
-package shared
+package replica
 
 import (
 	"context"
@@ -44,14 +44,14 @@ type chunk struct {
 // parts cuts the value of a chunk into those of its keys.
 func parts(value []byte) [][]byte { return slices.Collect(slices.Chunk(value, mostBytes)) }
 
-func (s *Shared) headKey() string { return s.Prefix + "head" }
+func (s *Replica) headKey() string { return s.Prefix + "head" }
 
-func (s *Shared) chunkKey(c chunk, part int) string {
+func (s *Replica) chunkKey(c chunk, part int) string {
 	return fmt.Sprintf("%schunk/%016x/%02x", s.Prefix, c.Number, part)
 }
 
 // load reads the head. Of one that is damaged it returns the revision.
-func (s *Shared) load(ctx context.Context) (*head, error) {
+func (s *Replica) load(ctx context.Context) (*head, error) {
 	h := &head{}
 	k, rev, err := s.read(ctx, s.headKey(), 0)
 	if err != nil || k == nil {
@@ -65,7 +65,7 @@ func (s *Shared) load(ctx context.Context) (*head, error) {
 }
 
 // read reads a key as of a revision; 0: the newest. It returns nil if there is none, and the newest revision.
-func (s *Shared) read(ctx context.Context, key string, at int64) (found *kv.KeyValue, rev int64, err error) {
+func (s *Replica) read(ctx context.Context, key string, at int64) (found *kv.KeyValue, rev int64, err error) {
 	answer, err := s.DB.Range(ctx, kv.Range{Key: key, Rev: at}, func(k kv.KeyValue) bool {
 		found = &k
 		return false
@@ -78,7 +78,7 @@ const mostOps = kv.MaxOps / 2
 
 // commit makes a head of the one that was read, with the value of a chunk that is new or has grown; nil: none. It reports false if there is
 // another head by now.
-func (s *Shared) commit(ctx context.Context, next *head, grown *chunk, value []byte) (bool, error) {
+func (s *Replica) commit(ctx context.Context, next *head, grown *chunk, value []byte) (bool, error) {
 	unchanged := []kv.Condition{{Key: s.headKey(), Is: kv.ModRevision, N: next.rev}}
 	t := kv.Txn{If: unchanged}
 	if grown != nil {
@@ -116,7 +116,7 @@ func (s *Shared) commit(ctx context.Context, next *head, grown *chunk, value []b
 }
 
 // clear deletes all chunks.
-func (s *Shared) clear(ctx context.Context) error {
+func (s *Replica) clear(ctx context.Context) error {
 	var ops []kv.Op
 	prefix := s.Prefix + "chunk/"
 	_, err := s.DB.Range(ctx, kv.Range{Key: prefix, End: kv.PrefixEnd(prefix)}, func(k kv.KeyValue) bool {
@@ -132,7 +132,7 @@ func (s *Shared) clear(ctx context.Context) error {
 }
 
 // surplus drops the chunks that are too old, or too much.
-func (s *Shared) surplus(h *head) {
+func (s *Replica) surplus(h *head) {
 	total := int64(0)
 	for _, c := range h.Chunks {
 		total += c.Bytes

@@ -1,4 +1,4 @@
-package shared
+package replica
 
 import (
 	"encoding/binary"
@@ -20,8 +20,8 @@ const (
 	withPrev // the value before, if the chunk has none yet
 )
 
-// largest bounds the bytes of a chunk that is read, which may be damaged: four times what a chunk has, unless one transaction has more.
-const largest = 64 << 20
+// largest bounds the bytes of a chunk that is read, which may be damaged. No chunk has more than past.MostAtOnce, and what is about the changes.
+const largest = 2 * past.MostAtOnce
 
 var errDamaged = errors.New("the shared history is damaged")
 
@@ -30,9 +30,9 @@ func encode(changes []past.Dated) []byte {
 	known := map[string]bool{}
 	size := 0
 	for n := range changes {
-		size += len(changes[n].Key) + len(changes[n].Value) + len(changes[n].Prev.Value)
+		size += len(changes[n].Key) + len(changes[n].Value)
 	}
-	raw := make([]byte, 0, size) // and more, for all the rest, but most of Prev is not needed
+	raw := make([]byte, 0, size)
 	var rev, ms int64
 	for n := range changes {
 		d := &changes[n]

@@ -1,4 +1,4 @@
-package shared
+package replica
 
 import (
 	"context"
@@ -32,8 +32,8 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Shared is the copy of a past that servers share.
-type Shared struct {
+// Replica is the copy of a past that servers share.
+type Replica struct {
 	Config
 	past *past.Past
 
@@ -43,11 +43,11 @@ type Shared struct {
 	idle int   // how often in a row another one's head was found unchanged. Guarded by mu
 }
 
-// New makes a Shared. Of is called before Run.
-func New(c Config) *Shared { return &Shared{Config: c} }
+// New makes a Replica. Of is called before Run.
+func New(c Config) *Replica { return &Replica{Config: c} }
 
 // Of says which past is shared.
-func (s *Shared) Of(p *past.Past) { s.past = p }
+func (s *Replica) Of(p *past.Past) { s.past = p }
 
 const (
 	// every is how often changes are added. The log must reach back for much longer.
@@ -58,12 +58,13 @@ const (
 	enoughBytes, enoughTime = 256 << 10, 5 * time.Minute
 	// mostBytes is what a chunk may have; with it, a transaction is no larger than databases accept.
 	mostBytes = kv.MaxBytes - kv.MaxBytes/8
-	// atATime is how many bytes of changes are taken at a time, before they are compressed.
-	atATime = 8 << 20
+	// atATime is how many bytes of changes are taken at a time, before they are compressed, and mostTimes how often in a row: what is left
+	// waits for the next time.
+	atATime, mostTimes = 8 << 20, 16
 )
 
 // Run adds to what is shared, and forgets what others say, until ctx ends.
-func (s *Shared) Run(ctx context.Context) {
+func (s *Replica) Run(ctx context.Context) {
 	var forgetting sync.WaitGroup
 	defer forgetting.Wait()
 	forgetting.Go(func() { s.followForgotten(ctx) })
@@ -81,7 +82,7 @@ func (s *Shared) Run(ctx context.Context) {
 }
 
 // Once adds what has changed, if it is this server's turn.
-func (s *Shared) Once(ctx context.Context) error {
+func (s *Replica) Once(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, every) // who wants to forget waits
 	defer cancel()
 	s.mu.Lock()
@@ -89,16 +90,18 @@ func (s *Shared) Once(ctx context.Context) error {
 	if turn, err := s.turn(ctx); err != nil || !turn {
 		return err
 	}
-	for until := s.past.Reached(); ; {
+	until := s.past.Reached()
+	for range mostTimes {
 		held, err := s.add(ctx)
 		if err != nil || !held || s.head.Reached >= until {
 			return err
 		}
 	}
+	return nil
 }
 
 // turn says whether this server is the writer, and reads the head if it is not known.
-func (s *Shared) turn(ctx context.Context) (bool, error) {
+func (s *Replica) turn(ctx context.Context) (bool, error) {
 	if s.head != nil && s.head.Writer == s.Server {
 		return true, nil
 	}
@@ -109,6 +112,9 @@ func (s *Shared) turn(ctx context.Context) (bool, error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if h.Writer != "" && h.Kept != s.Kept && (s.head == nil || s.head.Kept != h.Kept) {
+		s.Log.Warn("the history is not shared with the other servers of this etcd, which keep other changes (--history, --history-kinds)", "here", s.Kept, "there", h.Kept)
 	}
 	if s.head == nil || s.head.rev != h.rev {
 		s.idle = 0
@@ -121,13 +127,13 @@ func (s *Shared) turn(ctx context.Context) (bool, error) {
 
 // add adds the next changes: to the newest chunk, if that was begun here, or else as a new one. It reports false if there are none yet, or
 // another server has written meanwhile.
-func (s *Shared) add(ctx context.Context) (bool, error) {
+func (s *Replica) add(ctx context.Context) (bool, error) {
 	own := s.past.Reached()
 	if own == 0 || s.head.Reached > own {
 		return false, nil
 	}
 	if s.head.Writer == "" || s.head.Kept != s.Kept {
-		return s.anew(ctx)
+		return s.begin(ctx)
 	}
 	next := *s.head
 	next.Writer, next.Chunks = s.Server, slices.Clone(s.head.Chunks)
@@ -136,12 +142,13 @@ func (s *Shared) add(ctx context.Context) (bool, error) {
 		from, next.Chunks, least = next.Chunks[last], next.Chunks[:last], atATime
 	}
 	changes, reached, value, err := s.after(ctx, from.After, least)
+	missing := errors.Is(err, kv.ErrCompacted) || errors.Is(err, kv.ErrTooLarge)
 	isNew := len(changes) > 0 && changes[len(changes)-1].ModRevision > next.Reached
 	switch {
-	case errors.Is(err, kv.ErrCompacted) && !s.mine:
-		s.Log.Warn("the history that servers share has a gap, and begins anew", "revision", own)
-		return s.anew(ctx)
-	case s.mine && (errors.Is(err, kv.ErrCompacted) || err == nil && (len(value) > mostBytes || !isNew && reached < own)):
+	case missing && !s.mine:
+		s.Log.Warn("the history that servers share has a gap, and begins anew", "revision", own, "error", err)
+		return s.beginAt(ctx, own, s.Clock.Now())
+	case s.mine && (missing || err == nil && (len(value) > mostBytes || !isNew && reached < own)):
 		s.mine = false // the chunk is left as it is: no more go into it
 		return true, nil
 	case err != nil:
@@ -156,7 +163,7 @@ func (s *Shared) add(ctx context.Context) (bool, error) {
 }
 
 // put commits a head.
-func (s *Shared) put(ctx context.Context, next *head, grown *chunk, value []byte) (bool, error) {
+func (s *Replica) put(ctx context.Context, next *head, grown *chunk, value []byte) (bool, error) {
 	held, err := s.commit(ctx, next, grown, value)
 	if err != nil || !held {
 		s.head, s.mine = nil, false // it is not known what is there
@@ -169,16 +176,21 @@ func (s *Shared) put(ctx context.Context, next *head, grown *chunk, value []byte
 	return true, nil
 }
 
-// anew writes a head that begins where the past of this server begins, or if that is much, where it is now.
-func (s *Shared) anew(ctx context.Context) (bool, error) {
-	s.mine = false
-	begun, at := s.past.Reached(), s.Clock.Now()
-	if s.past.Size() <= atATime {
-		var err error
-		if begun, at, err = s.past.Complete(); err != nil {
-			return false, err
-		}
+// begin begins where the past of this server begins, or if that is much, where it is now.
+func (s *Replica) begin(ctx context.Context) (bool, error) {
+	if s.past.Size() > atATime {
+		return s.beginAt(ctx, s.past.Reached(), s.Clock.Now())
 	}
+	begun, at, err := s.past.Complete()
+	if err != nil {
+		return false, err
+	}
+	return s.beginAt(ctx, begun, at)
+}
+
+// beginAt drops what is there, and begins at a revision that was reached at a time.
+func (s *Replica) beginAt(ctx context.Context, begun int64, at time.Time) (bool, error) {
+	s.mine = false
 	next := &head{Writer: s.Server, Kept: s.Kept, Begun: begun, BegunAt: at.UnixMilli(), Reached: begun, Made: s.head.Made,
 		Dropped: slices.Concat(s.head.Dropped, s.head.Chunks), rev: s.head.rev}
 	return s.put(ctx, next, nil, nil)
@@ -189,7 +201,7 @@ func (s *Shared) anew(ctx context.Context) (bool, error) {
 const leastBytes = 64 << 10
 
 // after makes a chunk of the changes after a revision: of as many as it can have, or of least bytes.
-func (s *Shared) after(ctx context.Context, rev int64, least int) (changes []past.Dated, reached int64, value []byte, err error) {
+func (s *Replica) after(ctx context.Context, rev int64, least int) (changes []past.Dated, reached int64, value []byte, err error) {
 	for most := atATime; ; most /= 2 {
 		changes, reached, err = s.past.After(ctx, rev, most)
 		if err != nil {
