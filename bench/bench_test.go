@@ -35,12 +35,16 @@ func TestResults(t *testing.T) {
 		r.add(cpuSection, "get a pod", "ms", side.Peer, v)
 		r.add(cpuSection, "get a pod", "ms", side.Kanzen, []float64{6, 2, 5}[i])
 	}
+	r.add(memorySection, "idle", "MiB", side.Peer, 100)
+	r.add(memorySection, "idle", "MiB", side.Kanzen, 20)
+	r.add(memorySection, "idle", "MiB", side.Pebble, 10)
 	r.add(cpuSection, "get a pod", "ms", side.Bare, 1)
 	r.add(cpuSection, "get a pod", "ms", side.Bare, 2)
 	r.addHigher(watchSection, "deliveries", "", side.Peer, 100)
 	r.addHigher(watchSection, "deliveries", "", side.Kanzen, 250)
 	tables := r.tables()
 	for _, want := range []string{
+		"| idle |               100 MiB | 20.0 MiB |               5.00× |         10.0 MiB |                         10.0× |\n",
 		"| get a pod |   20.0 ms (10.0–30.0) | 5.00 ms (2.00–6.00) |   5.00× (4.00–5.00) | 1.50 ms (1.00–2.00) |\n",
 		"| deliveries |                   100 |    250 |               2.50× |\n",
 	} {

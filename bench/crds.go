@@ -149,7 +149,7 @@ func (b *bench) measureCustom(ctx context.Context, name string) error {
 	if err := side.Sleep(ctx, b.quiet); err != nil {
 		return err
 	}
-	if b.wants(crdsName) {
+	if b.wants(crdsName) && name != side.Pebble {
 		err = b.definitions(ctx, s)
 	} else {
 		_, err = define(ctx, s, 0, 1)
@@ -161,7 +161,7 @@ func (b *bench) measureCustom(ctx context.Context, name string) error {
 		return err
 	}
 	for _, l := range customLoads(b.crs) {
-		if b.wants(l.name) {
+		if b.wants(l.name) && l.concerns(name) {
 			err = b.load(ctx, s, l)
 		} else if l.once {
 			err = b.fill(ctx, s, l) // the other loads are about what it creates
@@ -238,11 +238,11 @@ func customLoads(n int) []load {
 			},
 		},
 		{
-			name: "cr-list", title: "list all custom resources", clients: 1, round: 5, warm: 2, check: items(n),
+			name: "cr-list", reads: true, title: "list all custom resources", clients: 1, round: 5, warm: 2, check: items(n),
 			request: func(int) side.Request { return side.Request{Method: http.MethodGet, Path: crPath(0, namespace)} },
 		},
 		{
-			name: "cr-get", title: "get a custom resource", clients: 8, round: 5000, warm: 500,
+			name: "cr-get", reads: true, title: "get a custom resource", clients: 8, round: 5000, warm: 500,
 			request: func(i int) side.Request { return side.Request{Method: http.MethodGet, Path: one(i * 7919)} },
 		},
 		{

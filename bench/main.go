@@ -42,9 +42,13 @@ func command(ctx context.Context) error {
 	growPeer := flag.Bool("growth-peer", false, "the same, of kube-apiserver too, with up to a tenth of the objects and definitions")
 	bare := flag.String("bare", "", "be the bare server at this address (what this program starts by itself)")
 	flag.StringVar(&b.bodies, "bodies", "", "directory of what the bare server serves")
+	commits := flag.String("commits", "", "commit to a bare Pebble in this directory (what this program starts by itself)")
 	flag.Parse()
 	if *bare != "" {
 		return side.ServeBare(ctx, *bare, b.bodies)
+	}
+	if *commits != "" {
+		return serveCommits(ctx, *commits, os.Stdin, os.Stdout)
 	}
 	if *quick {
 		b.crds, b.crs, b.manyCRDs = 30, 300, 500
@@ -79,7 +83,7 @@ func command(ctx context.Context) error {
 			return err
 		}
 	}
-	order := []string{side.Peer, side.Kanzen}
+	order := []string{side.Peer, side.Kanzen, side.Pebble}
 	if b.programs, err = side.Build(ctx, *kanzen, *peerBin, order...); err != nil {
 		return err
 	}

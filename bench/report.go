@@ -14,7 +14,7 @@ import (
 )
 
 // limits are the sides that do only what no server can do without.
-var limits = []string{side.Bare, side.Etcd}
+var limits = []string{side.Bare, side.Etcd, side.Commit}
 
 // section is a table of the report.
 type section struct{ title, text string }
@@ -118,9 +118,9 @@ func median(values []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// ratios are how many times better kanzen is than the peer, run by run: what slowed both sides of a run down is not in them.
-func (f *figure) ratios() []float64 {
-	peer, kanzen := f.samples[side.Peer], f.samples[side.Kanzen]
+// ratios are how many times better a side is than the peer, run by run: what slowed both sides of a run down is not in them.
+func (f *figure) ratios(name string) []float64 {
+	peer, kanzen := f.samples[side.Peer], f.samples[name]
 	var out []float64
 	for i := range min(len(peer), len(kanzen)) {
 		if f.higher {
@@ -138,8 +138,9 @@ func (f *figure) cell(name string) string {
 }
 
 // better is the same of the ratios.
-func (f *figure) better() string {
-	return strings.TrimSpace(times(median(f.ratios())) + " " + spread(f.ratios()))
+func (f *figure) better(name string) string {
+	ratios := f.ratios(name)
+	return strings.TrimSpace(times(median(ratios)) + " " + spread(ratios))
 }
 
 // spread is the smallest and the largest of some values, if there is more than one.
@@ -178,17 +179,29 @@ func (r *results) tables() string {
 			fmt.Fprintf(&out, "%s\n\n", s.text)
 		}
 		rows := r.rows(s)
-		cells := [][]string{{"", side.Peer, side.Kanzen, "kanzen is better by"}}
+		cells := [][]string{{""}}
 		for _, f := range rows {
-			cells = append(cells, []string{f.row, f.cell(side.Peer), f.cell(side.Kanzen), f.better()})
+			cells = append(cells, []string{f.row})
+		}
+		column := func(head string, cell func(f *figure) string) {
+			cells[0] = append(cells[0], head)
+			for i, f := range rows {
+				cells[i+1] = append(cells[i+1], cell(f))
+			}
+		}
+		measured := func(name string) bool {
+			return slices.ContainsFunc(rows, func(f *figure) bool { return len(f.samples[name]) > 0 })
+		}
+		column(side.Peer, func(f *figure) string { return f.cell(side.Peer) })
+		for _, name := range []string{side.Kanzen, side.Pebble} {
+			if name == side.Kanzen || measured(name) {
+				column(name, func(f *figure) string { return f.cell(name) })
+				column(name+" is better by", func(f *figure) string { return f.better(name) })
+			}
 		}
 		for _, limit := range limits {
-			if !slices.ContainsFunc(rows, func(f *figure) bool { return len(f.samples[limit]) > 0 }) {
-				continue
-			}
-			cells[0] = append(cells[0], limit)
-			for i, f := range rows {
-				cells[i+1] = append(cells[i+1], f.cell(limit))
+			if measured(limit) {
+				column(limit, func(f *figure) string { return f.cell(limit) })
 			}
 		}
 		writeTable(&out, cells)
@@ -245,7 +258,7 @@ func (r *results) write(dir, conditions string) error {
 // conditions says under which circumstances the numbers were measured.
 func (r *results) conditions(runs int, which string) string {
 	lines := []string{
-		fmt.Sprintf("kube-apiserver v1.37.2 with etcd in a process of its own, and kanzen (%s), both with fsync on", which),
+		fmt.Sprintf("kube-apiserver v1.37.2 with etcd in a process of its own, and kanzen (%s) on its embedded etcd and on Pebble, all with fsync on", which),
 		side.Machine() + "; servers and load generator share the machine",
 		fmt.Sprintf("median of %d runs, with the lowest and the highest in brackets; %s", runs, time.Now().UTC().Format(time.DateOnly)),
 	}

@@ -27,7 +27,10 @@ func Build(ctx context.Context, kanzen, peerBin string, names ...string) (p Prog
 		switch name {
 		case Peer:
 			err = p.buildPeer(ctx, peerBin)
-		case Kanzen:
+		case Kanzen, Pebble:
+			if p.Kanzen != "" {
+				continue
+			}
 			err = p.buildKanzen(ctx, kanzen)
 		}
 		if err != nil {

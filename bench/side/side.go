@@ -25,8 +25,10 @@ import (
 const (
 	Peer   = "kube-apiserver + etcd"
 	Kanzen = "kanzen"
+	Pebble = "kanzen on Pebble"
 	Bare   = "bare Go TLS server"
 	Etcd   = "bare etcd put"
+	Commit = "bare Pebble commit"
 )
 
 // Token is the administrator's on every side. A static token is the cheapest
@@ -105,6 +107,8 @@ func (s *Side) start(ctx context.Context, p Programs, o Options) error {
 	switch s.Name {
 	case Peer:
 		err = s.startPeer(p, ports, key, o.Etcd, flags)
+	case Pebble:
+		err = s.exec(p.Kanzen, append([]string{"serve", "--engine", "pebble", "--data-dir", s.path("data"), "--controllers="}, flags...)...)
 	case Kanzen:
 		if o.Etcd != "" {
 			flags = append(flags, "--etcd-servers", o.Etcd)
