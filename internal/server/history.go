@@ -40,7 +40,7 @@ func newHistory(cfg *config.Config, on *process.Process, seams Seams) *history {
 	if cfg.History <= 0 || cfg.DataDir == "" || cfg.IsHosted || seams.origin != nil {
 		return nil
 	}
-	c := past.Config{Dir: filepath.Join(cfg.DataDir, "history"), Log: on.DB, Prefix: cfg.KeyPrefix(), Age: agesOf(cfg), Bytes: cfg.HistorySize, Clock: on.Clock, Logger: on.Log}
+	c := past.Config{Dir: filepath.Join(cfg.DataDir, "history"), Log: on.DB, Near: !cfg.SharesEtcd(), Prefix: cfg.KeyPrefix(), Age: agesOf(cfg), Bytes: cfg.HistorySize, Clock: on.Clock, Logger: on.Log}
 	if !cfg.SharesEtcd() || cfg.HistoryEtcdSize == 0 {
 		return &history{Past: past.New(c)}
 	}

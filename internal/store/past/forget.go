@@ -89,6 +89,17 @@ func (p *Past) forget(kind, name string, now *kv.KeyValue) (places [][]byte, err
 	return places, b.Commit(pebble.NoSync)
 }
 
+// knows says whether a segment has something about a key.
+func (r *recording) knows(place []byte, name string) (bool, error) {
+	lower := append(append(place[:len(place):len(place)], name...), 0)
+	it, err := r.tree.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: end(lower)})
+	if err != nil {
+		return false, err
+	}
+	known := it.First()
+	return known, errors.Join(it.Error(), it.Close())
+}
+
 // timeOf returns when a change came, in milliseconds; 0: there is no such change.
 func (p *Past) timeOf(change []byte) (ms int64, err error) {
 	value, done, err := p.tree.Get(change)

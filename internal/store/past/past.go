@@ -25,6 +25,10 @@ type Config struct {
 	// Log is what is followed, and Prefix that of its keys: "/registry/".
 	Log    store.DB
 	Prefix string
+	// Near says that the log is in this process: to read from it costs no more than to read from Dir.
+	Near bool
+	// Recent is how many bytes of values are kept in memory, for those that come after them; 0: 8 MiB.
+	Recent int
 	// Age is for how long changes of a kind are kept, a kind being the beginning of its keys below Prefix, "pods/"; 0: they are not kept.
 	Age func(kind string) time.Duration
 	// Bytes bounds all of them together. Each kind has as much of it as it needs, or else an equal share.
@@ -79,13 +83,16 @@ func New(c Config) *Past {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Recent == 0 {
+		c.Recent = defaultRecent
+	}
 	var disk *space.Reserve
 	if c.FS == nil {
 		c.FS = tree.Private{FS: vfs.Default}
 		disk = &space.Reserve{Dir: c.Dir, Need: needBytes}
 	}
 	return &Past{disk: disk, Config: c, broken: tree.NewBreakage(), opened: make(chan struct{}), ended: make(chan struct{}), ask: make(chan struct{}, 1),
-		hurry: make(chan struct{}, 1), moved: make(chan struct{}), kinds: map[string]*kept{}, recent: newRecent()}
+		hurry: make(chan struct{}, 1), moved: make(chan struct{}), kinds: map[string]*kept{}, recent: newRecent(c.Recent)}
 }
 
 // needBytes is the free space below which nothing is recorded: the database of the server needs it more.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sys/unix"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -70,21 +71,30 @@ type followed struct {
 	dir   string
 	bytes int64
 	ages  map[string]time.Duration
-	stop  func()
+	near  bool // the log
+	// recent is how many bytes of values are in memory.
+	recent int
+	stop   func()
 }
 
 func follow(t testing.TB, bytes int64) *followed { return followIn(t, vfs.NewMem(), "past", bytes) }
 
 func followIn(t testing.TB, files vfs.FS, dir string, bytes int64) *followed {
-	c := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	f := &followed{t: t, log: &log{DB: memory.New(c)}, clock: c, files: files, dir: dir, bytes: bytes, ages: map[string]time.Duration{}}
-	f.open()
-	t.Cleanup(func() { f.stop() })
+	f := &followed{t: t, files: files, dir: dir, bytes: bytes}
+	f.begin()
 	return f
 }
 
+// begin makes a log, and follows it until the test ends.
+func (f *followed) begin() {
+	f.clock = clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	f.log, f.ages = &log{DB: memory.New(f.clock)}, map[string]time.Duration{}
+	f.open()
+	f.t.Cleanup(func() { f.stop() })
+}
+
 func (f *followed) open() {
-	p := past.New(past.Config{Dir: f.dir, Log: f.log, Prefix: prefix, Bytes: f.bytes, Clock: f.clock, FS: f.files, Logger: slog.Default(), Age: func(kind string) time.Duration {
+	p := past.New(past.Config{Dir: f.dir, Log: f.log, Near: f.near, Recent: f.recent, Prefix: prefix, Bytes: f.bytes, Clock: f.clock, FS: f.files, Logger: slog.Default(), Age: func(kind string) time.Duration {
 		if age, ok := f.ages[kind]; ok {
 			return age
 		}
@@ -197,7 +207,8 @@ func TestAsTheLog(t *testing.T) {
 	}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 7))
-		f := follow(t, 1<<20)
+		f := &followed{t: t, files: vfs.NewMem(), dir: "past", bytes: 1 << 20, near: seed%2 == 0, recent: []int{5000, 5000, 0}[seed%3]}
+		f.begin()
 		f.ages["pods/"], f.ages["nodes/"] = 4*time.Hour, 8*time.Hour
 		f.reached()
 		asked := 0
@@ -467,6 +478,23 @@ func BenchmarkRevision(b *testing.B) {
 	}
 }
 
+// TestInTurn changes keys in turn, of more bytes than are kept in memory: what is written down of a change is what it changed.
+func TestInTurn(t *testing.T) {
+	for _, near := range []bool{false, true} {
+		const keys, rounds, size = 50, 20, 2000
+		f := &followed{t: t, files: vfs.NewMem(), dir: "past", bytes: 64 << 20, near: near, recent: keys * size / 4}
+		f.begin()
+		f.reached()
+		for n := range rounds * keys {
+			f.put(fmt.Sprint("pods/a/x", n%keys), fmt.Sprintf(`{"n":%d,"padding":%q}`, n, strings.Repeat(fmt.Sprint(n%keys), size)[:size]))
+		}
+		f.reached()
+		if is, most := f.Size(), int64(2*keys*size+rounds*keys*250); is > most {
+			t.Errorf("near %v: %d changes of objects of %d bytes take %d bytes, more than %d", near, rounds*keys, size, is, most)
+		}
+	}
+}
+
 var size = flag.Int64("past.size", 64<<20, "bytes of the past that BenchmarkOpen opens")
 
 // BenchmarkOpen opens a past on the disk, whose values cannot be compressed.
@@ -570,7 +598,7 @@ func damage(t *testing.T, files vfs.FS, path string, random *rand.Rand) {
 // askDamaged opens a past and asks for revisions. It returns the errors.
 func askDamaged(t *testing.T, f *followed, files vfs.FS, revs []int64) (errs []error) {
 	t.Helper()
-	p := past.New(past.Config{Dir: f.dir, Log: f.log, Prefix: prefix, Bytes: f.bytes, Clock: f.clock, FS: files, Logger: slog.New(slog.DiscardHandler), Age: func(string) time.Duration { return 24 * time.Hour }})
+	p := past.New(past.Config{Dir: f.dir, Log: f.log, Near: f.near, Recent: f.recent, Prefix: prefix, Bytes: f.bytes, Clock: f.clock, FS: files, Logger: slog.New(slog.DiscardHandler), Age: func(string) time.Duration { return 24 * time.Hour }})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
@@ -596,4 +624,48 @@ func askDamaged(t *testing.T, f *followed, files vfs.FS, revs []int64) (errs []e
 		errs = append(errs, err)
 	}
 	return errs
+}
+
+// BenchmarkRecord records changes of pods' statuses, which come in turn: those of few pods are remembered, those of many are not.
+func BenchmarkRecord(b *testing.B) {
+	for _, is := range []struct {
+		pods int
+		near bool
+	}{{300, true}, {3000, true}, {3000, false}} {
+		pods := is.pods
+		b.Run(fmt.Sprintf("pods=%d/near=%v", pods, is.near), func(b *testing.B) {
+			f := &followed{t: b, near: is.near, files: vfs.Default, dir: b.TempDir(), bytes: 1 << 30}
+			f.begin()
+			f.reached()
+			var spec strings.Builder
+			random := rand.New(rand.NewPCG(1, 2))
+			for spec.Len() < 5500 {
+				fmt.Fprintf(&spec, `{"name":"container-%d","image":"registry.example.com/team/image-%x:v%d"}`, random.IntN(1000), random.Uint64(), random.IntN(100))
+			}
+			n := 0
+			put := func(times int) {
+				for range times {
+					key := n % pods
+					f.put(fmt.Sprint("pods/a/x", key), fmt.Sprintf(`{"uid":"%x","resourceVersion":"%d",%s,"conditions":[{"type":"Ready","lastHeartbeatTime":"%d"}],"of":%d}`,
+						uint64(key+1)*0x9e3779b97f4a7c15, n, spec.String(), n*7919, key))
+					n++
+				}
+				f.reached()
+			}
+			put(2 * pods)
+			b.ReportAllocs()
+			b.ResetTimer()
+			began := processorTime()
+			put(b.N)
+			b.ReportMetric(float64(processorTime()-began)/1e3/float64(b.N), "cpu-µs/op")
+		})
+	}
+}
+
+func processorTime() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
+		panic(err)
+	}
+	return t.Nano()
 }

@@ -83,7 +83,7 @@ type cursor struct {
 func (c *cursor) at(key string, rev int64) (*kv.KeyValue, bool, error) {
 	if c.it.SeekLT(appendChange(c.place, key, rev+1)) {
 		if found, mod := ofChange(len(c.place), c.it.Key()); found == key {
-			value, what, err := c.value(key)
+			value, what, _, err := c.value(key)
 			if err != nil || what&form == deleted {
 				return nil, true, err
 			}
@@ -105,17 +105,17 @@ func (c *cursor) at(key string, rev int64) (*kv.KeyValue, bool, error) {
 	return nil, false, c.it.Error()
 }
 
-// value returns the value of the change that the cursor is at, and what the change is.
-func (c *cursor) value(key string) (value []byte, what byte, err error) {
+// value returns the value of the change that the cursor is at, what the change is, and of how many deltas it is made.
+func (c *cursor) value(key string) (value []byte, what byte, depth int, err error) {
 	var deltas [][]byte
 	for {
 		is, err := c.it.ValueAndErr()
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 		kind, _, rest, err := ofEntry(is)
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 		if len(deltas) == 0 {
 			what = kind
@@ -127,18 +127,18 @@ func (c *cursor) value(key string) (value []byte, what byte, err error) {
 		}
 		deltas = append(deltas, rest)
 		if !c.it.Prev() {
-			return nil, 0, errors.Join(errDamaged, c.it.Error())
+			return nil, 0, 0, errors.Join(errDamaged, c.it.Error())
 		}
 		if found, _ := ofChange(len(c.place), c.it.Key()); found != key || len(deltas) > longest {
-			return nil, 0, errDamaged
+			return nil, 0, 0, errDamaged
 		}
 	}
 	for n := len(deltas) - 1; n >= 0; n-- {
 		if value, err = applyDelta(value, deltas[n]); err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 	}
-	return value, what, nil
+	return value, what, len(deltas), nil
 }
 
 // seek comes to the first key from one on.

@@ -187,7 +187,7 @@ func (p *Past) empty(head int64, at time.Time) (err error) {
 	if err != nil {
 		return err
 	}
-	p.begun, p.started, p.kinds, p.recent, p.lastTime = head, head, map[string]*kept{}, newRecent(), now
+	p.begun, p.started, p.kinds, p.recent, p.lastTime = head, head, map[string]*kept{}, newRecent(p.Recent), now
 	p.move(head)
 	return nil
 }
@@ -234,7 +234,7 @@ func (p *Past) write(changes func(*recording) error, rev int64) (err error) {
 
 // reload forgets what a batch that was not written has left in memory.
 func (p *Past) reload() error {
-	p.recent, p.kinds = newRecent(), map[string]*kept{}
+	p.recent, p.kinds = newRecent(p.Recent), map[string]*kept{}
 	return p.loadKinds()
 }
 
@@ -294,9 +294,12 @@ func (r *recording) event(ctx context.Context, e *kv.Event) error {
 // before writes down what a key was when the segment began, unless the segment knows the key. It returns that, if it is known.
 func (r *recording) before(ctx context.Context, s *segment, place []byte, name, key string, e *kv.Event, prev *value) (*value, error) {
 	if prev == nil {
-		known, err := r.knows(place, name)
+		if prev, err := r.marked(ctx, s, key, e); prev != nil || err != nil {
+			return prev, err
+		}
+		known, newest, err := r.newest(s, place, name)
 		if known || err != nil {
-			return nil, err
+			return newest, err
 		}
 		found, err := r.previous(ctx, e)
 		if err != nil {
@@ -307,7 +310,9 @@ func (r *recording) before(ctx context.Context, s *segment, place []byte, name, 
 		}
 		prev = &value{bytes: found.Value, rev: found.ModRevision}
 	}
+	had := s.bytes
 	r.put(s, appendChange(place, name, prev.rev), append(appendEntry(nil, before|whole, 0), prev.bytes...))
+	s.bases += s.bytes - had
 	return &value{bytes: prev.bytes, rev: prev.rev, segment: s.number}, nil
 }
 
@@ -326,15 +331,41 @@ func (r *recording) previous(ctx context.Context, e *kv.Event) (found *kv.KeyVal
 	return found, err
 }
 
-// knows says whether a segment has something about a key.
-func (r *recording) knows(place []byte, name string) (bool, error) {
+// marked reads what a key was from the log, if that costs little and it is known how it is written down; nil: it is not.
+func (r *recording) marked(ctx context.Context, s *segment, key string, e *kv.Event) (*value, error) {
+	m, ok := r.recent.marks.get(key)
+	if !ok || m.segment != s.number || !r.Near && !r.copied {
+		return nil, nil
+	}
+	found, err := r.previous(ctx, e)
+	if errors.Is(err, kv.ErrCompacted) || err == nil && (found == nil || found.ModRevision != m.rev) {
+		return nil, nil // the tree has it
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &value{bytes: found.Value, rev: m.rev, segment: m.segment, depth: int(m.depth)}, nil
+}
+
+// newest says whether a segment knows a key, and what it was last; nil: it did not exist. A key that is not among the recent ones costs a look
+// into the tree; to write it down as a whole each time costs ten times that.
+func (r *recording) newest(s *segment, place []byte, name string) (known bool, _ *value, err error) {
 	lower := append(append(place[:len(place):len(place)], name...), 0)
 	it, err := r.tree.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: end(lower)})
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
-	known := it.First()
-	return known, errors.Join(it.Error(), it.Close())
+	defer func() { err = errors.Join(err, it.Close()) }()
+	if !it.Last() {
+		return false, nil, it.Error()
+	}
+	c := cursor{it: it, place: place}
+	_, rev := ofChange(len(place), it.Key())
+	bytes, what, depth, err := c.value(name)
+	if err != nil || what&form == deleted {
+		return true, nil, err
+	}
+	return true, &value{bytes: bytes, rev: rev, segment: s.number, depth: depth}, nil
 }
 
 // longest is how many deltas follow one another.
@@ -386,6 +417,7 @@ func (r *recording) commit(rev int64) error {
 	if err := r.batch.Commit(pebble.NoSync); err != nil {
 		return err
 	}
+	r.recent.shrink()
 	if len(r.touched) > 0 {
 		r.lastTime = r.ms
 	}

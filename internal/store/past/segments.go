@@ -10,10 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A kind's changes are kept in so many segments, by their age and by their size, before there is something to drop.
+// A kind's changes are kept in so many segments, by their age and by their size, before there is something to drop. What keys were when a
+// segment began does not count as changes: of many keys that alone may be more than a segment has of changes, and each segment would end
+// before it had a second change of a key. By all that is in them there are fewer.
 const (
 	segmentsOfAge  = 24
 	segmentsOfSize = 64
+	segmentsOfAll  = 8
 	// largest and smallest are bounds of a segment's bytes: whoever asks for changes looks at whole segments.
 	smallest, largest = 1 << 16, 32 << 20
 )
@@ -33,6 +36,7 @@ type segment struct {
 	first, last  int64
 	begun, ended time.Time // when these came
 	bytes        int64
+	bases        int64 // of these, what keys were when it began
 }
 
 func (k *kept) bytes() (n int64) {
@@ -74,16 +78,16 @@ func (p *Past) loadKinds() error {
 }
 
 func readSegment(number uint32, value []byte) segment {
-	var n [5]int64
+	var n [6]int64 // the last one was not there always
 	for i := range n {
 		v, size := binary.Varint(value)
 		n[i], value = v, value[max(size, 0):]
 	}
-	return segment{number, n[0], n[1], time.UnixMilli(n[2]), time.UnixMilli(n[3]), n[4]}
+	return segment{number, n[0], n[1], time.UnixMilli(n[2]), time.UnixMilli(n[3]), n[4], n[5]}
 }
 
 func (s *segment) value() (to []byte) {
-	for _, n := range [...]int64{s.first, s.last, s.begun.UnixMilli(), s.ended.UnixMilli(), s.bytes} {
+	for _, n := range [...]int64{s.first, s.last, s.begun.UnixMilli(), s.ended.UnixMilli(), s.bytes, s.bases} {
 		to = binary.AppendVarint(to, n)
 	}
 	return to
@@ -105,8 +109,7 @@ func (p *Past) current(b *pebble.Batch, kind string, rev int64, now time.Time) (
 	}
 	if n := len(k.segments); n > 0 {
 		s := &k.segments[n-1]
-		full := s.bytes >= min(max(p.Bytes/segmentsOfSize, smallest), largest) || now.Sub(s.begun) >= max(age/segmentsOfAge, shortest)
-		if !full || s.last == rev {
+		if !p.full(s) && now.Sub(s.begun) < max(age/segmentsOfAge, shortest) || s.last == rev {
 			return s, nil
 		}
 	}
@@ -116,6 +119,11 @@ func (p *Past) current(b *pebble.Batch, kind string, rev int64, now time.Time) (
 	}
 	k.segments = append(k.segments[:len(k.segments):len(k.segments)], next) // readers have the slice
 	return &k.segments[len(k.segments)-1], nil
+}
+
+// full says whether a segment has so much that another one begins.
+func (p *Past) full(s *segment) bool {
+	return s.bytes-s.bases >= min(max(p.Bytes/segmentsOfSize, smallest), largest) || s.bytes >= max(p.Bytes/segmentsOfAll, smallest)
 }
 
 // trim drops what is too old, and what is too much. It returns the number of segments that it has dropped.
