@@ -36,6 +36,8 @@ type log struct {
 	*memory.DB
 	oldest atomic.Int64
 	asked  chan chan struct{} // nil: Head answers at once; otherwise once what it sends here is closed
+	single bool               // each revision is delivered by itself, as etcd does
+	told   atomic.Int64       // the newest revision whose delivery has ended
 }
 
 func (l *log) Head(ctx context.Context) (int64, error) {
@@ -58,7 +60,20 @@ func (l *log) Watch(ctx context.Context, w kv.Watch, deliver kv.Deliver) error {
 	if w.From < l.oldest.Load() {
 		return kv.ErrCompacted
 	}
-	return l.DB.Watch(ctx, w, deliver)
+	return l.DB.Watch(ctx, w, func(events []kv.Event, rev int64) error {
+		for l.single && len(events) > 0 {
+			n := 1
+			for n < len(events) && events[n].ModRevision == events[0].ModRevision {
+				n++
+			}
+			if err := deliver(events[:n:n], events[0].ModRevision); err != nil {
+				return err
+			}
+			l.told.Store(events[0].ModRevision)
+			events = events[n:]
+		}
+		return deliver(events, rev)
+	})
 }
 
 // followed is a past that follows a log.
@@ -74,6 +89,7 @@ type followed struct {
 	near  bool // the log
 	// recent is how many bytes of values are in memory.
 	recent int
+	single bool // the log delivers each revision by itself
 	stop   func()
 }
 
@@ -88,7 +104,7 @@ func followIn(t testing.TB, files vfs.FS, dir string, bytes int64) *followed {
 // begin makes a log, and follows it until the test ends.
 func (f *followed) begin() {
 	f.clock = clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	f.log, f.ages = &log{DB: memory.New(f.clock)}, map[string]time.Duration{}
+	f.log, f.ages = &log{DB: memory.New(f.clock), single: f.single}, map[string]time.Duration{}
 	f.open()
 	f.t.Cleanup(func() { f.stop() })
 }
@@ -478,6 +494,45 @@ func BenchmarkRevision(b *testing.B) {
 	}
 }
 
+// TestOneByOne is told of each revision by itself, while nobody asks and no time passes. The log must not wait for each to be recorded: what
+// comes faster than that would be kept in memory by who delivers it, without a bound.
+func TestOneByOne(t *testing.T) {
+	f := &followed{t: t, files: vfs.NewMem(), dir: "past", bytes: 64 << 20, single: true}
+	f.begin()
+	f.reached()
+	for n := range 100 {
+		f.put("pods/a/x", fmt.Sprint(n))
+	}
+	head, err := f.log.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f.log.told.Load() < head {
+		runtime.Gosched()
+	}
+	if got := f.revisions("pods/a/x", false); f.reached() != head || len(got) != 100 {
+		t.Errorf("%d revisions", len(got))
+	}
+}
+
+// TestMuch is told of more than may wait: it is recorded at once.
+func TestMuch(t *testing.T) {
+	f := &followed{t: t, files: vfs.NewMem(), dir: "past", bytes: 64 << 20, single: true}
+	f.begin()
+	f.reached()
+	value := strings.Repeat("x", 1<<20)
+	rev := int64(0)
+	for range 20 {
+		rev = f.put("pods/a/x", value)
+	}
+	for f.log.told.Load() < rev-4 {
+		runtime.Gosched()
+	}
+	for f.Reached() < rev-8 {
+		runtime.Gosched()
+	}
+}
+
 // TestInTurn changes keys in turn, of more bytes than are kept in memory: what is written down of a change is what it changed.
 func TestInTurn(t *testing.T) {
 	for _, near := range []bool{false, true} {
@@ -626,37 +681,63 @@ func askDamaged(t *testing.T, f *followed, files vfs.FS, revs []int64) (errs []e
 	return errs
 }
 
-// BenchmarkRecord records changes of pods' statuses, which come in turn: those of few pods are remembered, those of many are not.
+// BenchmarkRecord records changes of pods of 6 KB: of their statuses, which come in turn, those of few pods are remembered, those of many are
+// not; and of pods that are created, get a status in three changes, and are deleted.
 func BenchmarkRecord(b *testing.B) {
+	var spec strings.Builder
+	random := rand.New(rand.NewPCG(1, 2))
+	for spec.Len() < 4000 {
+		fmt.Fprintf(&spec, `{"name":"container-%d","image":"registry.example.com/team/image-%x:v%d"}`, random.IntN(1000), random.Uint64(), random.IntN(100))
+	}
+	pod := func(key, change, conditions int) string {
+		text := fmt.Sprintf(`{"uid":"%x","resourceVersion":"%d",%s,"conditions":[`, uint64(key+1)*0x9e3779b97f4a7c15, change, spec.String())
+		for c := range conditions {
+			text += fmt.Sprintf(`{"type":"Condition%d","message":"is so because of %x","lastHeartbeatTime":"%d","containerID":"%x"},`, c, uint64(key*7+c)*0x9e3779b97f4a7c15, change*7919, uint64(key*11+c)*0xbf58476d1ce4e5b9)
+		}
+		return text
+	}
+	const parallel = 1000
+	lives := func(n int) (key int, value string) {
+		age := n / parallel % 5
+		if key = n/(5*parallel)*parallel + n%parallel; age == 4 {
+			return key, ""
+		}
+		return key, pod(key, n, 5*age)
+	}
+	inTurn := func(pods int) func(n int) (int, string) {
+		return func(n int) (int, string) { return n % pods, pod(n%pods, n, 15) }
+	}
 	for _, is := range []struct {
-		pods int
-		near bool
-	}{{300, true}, {3000, true}, {3000, false}} {
-		pods := is.pods
-		b.Run(fmt.Sprintf("pods=%d/near=%v", pods, is.near), func(b *testing.B) {
-			f := &followed{t: b, near: is.near, files: vfs.Default, dir: b.TempDir(), bytes: 1 << 30}
+		name   string
+		change func(n int) (key int, value string)
+		first  int
+		near   bool
+	}{
+		{"300pods", inTurn(300), 600, true}, {"3000pods", inTurn(3000), 6000, true}, {"3000pods/far", inTurn(3000), 6000, false}, {"lives", lives, 5 * parallel, true},
+	} {
+		b.Run(is.name, func(b *testing.B) {
+			f := &followed{t: b, near: is.near, files: vfs.Default, dir: b.TempDir(), bytes: 256 << 20}
 			f.begin()
 			f.reached()
-			var spec strings.Builder
-			random := rand.New(rand.NewPCG(1, 2))
-			for spec.Len() < 5500 {
-				fmt.Fprintf(&spec, `{"name":"container-%d","image":"registry.example.com/team/image-%x:v%d"}`, random.IntN(1000), random.Uint64(), random.IntN(100))
-			}
 			n := 0
-			put := func(times int) {
+			change := func(times int) {
 				for range times {
-					key := n % pods
-					f.put(fmt.Sprint("pods/a/x", key), fmt.Sprintf(`{"uid":"%x","resourceVersion":"%d",%s,"conditions":[{"type":"Ready","lastHeartbeatTime":"%d"}],"of":%d}`,
-						uint64(key+1)*0x9e3779b97f4a7c15, n, spec.String(), n*7919, key))
-					n++
+					key, value := is.change(n)
+					op := kv.Op{Key: fmt.Sprint(prefix, "pods/a/x", key), Value: []byte(value), Delete: value == ""}
+					if _, err := f.log.Commit(b.Context(), kv.Txn{Then: []kv.Op{op}}); err != nil {
+						b.Fatal(err)
+					}
+					if n++; n%1000 == 0 {
+						f.reached()
+					}
 				}
 				f.reached()
 			}
-			put(2 * pods)
+			change(is.first)
 			b.ReportAllocs()
 			b.ResetTimer()
 			began := processorTime()
-			put(b.N)
+			change(b.N)
 			b.ReportMetric(float64(processorTime()-began)/1e3/float64(b.N), "cpu-µs/op")
 		})
 	}

@@ -16,9 +16,6 @@ import (
 const (
 	// retryAfter is the pause before a broken watch is begun again.
 	retryAfter = time.Second
-	// gatherFor is how long a change may wait for others to be recorded with it, unless somebody asks: to wake for each costs more than
-	// to record it.
-	gatherFor = 20 * time.Millisecond
 	// attempts is how often a copy of another past is tried.
 	attempts = 3
 )
@@ -33,13 +30,7 @@ func (p *Past) Run(ctx context.Context) error {
 	p.begin(ctx)
 	seldom := logs.NewSeldom(p.Logger, p.Clock, time.Minute)
 	for {
-		err := p.Log.Watch(ctx, kv.Watch{Key: p.Prefix, Prefix: true, From: p.Reached() + 1, Ask: p.ask}, func(events []kv.Event, rev int64) error {
-			if err := p.record(ctx, events, rev); err != nil {
-				return err
-			}
-			p.gather(ctx)
-			return nil
-		})
+		err := p.follow(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -64,15 +55,6 @@ func (p *Past) Run(ctx context.Context) error {
 func (p *Past) end(ctx context.Context) {
 	if ctx.Err() != nil || p.broken.Err() != nil {
 		close(p.ended)
-	}
-}
-
-// gather waits for more changes, unless somebody waits for those that have come.
-func (p *Past) gather(ctx context.Context) {
-	select {
-	case <-p.hurry:
-	case <-p.Clock.After(gatherFor):
-	case <-ctx.Done():
 	}
 }
 

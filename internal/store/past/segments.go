@@ -10,13 +10,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A kind's changes are kept in so many segments, by their age and by their size, before there is something to drop. What keys were when a
-// segment began does not count as changes: of many keys that alone may be more than a segment has of changes, and each segment would end
-// before it had a second change of a key. By all that is in them there are fewer.
+// A kind's changes are kept in so many segments, by their age and by their size, before there is something to drop. Of many keys it is much
+// what they were when a segment began: then segments are as large as it takes to have as much of changes, but there are not fewer than
+// fewestOfSize.
 const (
 	segmentsOfAge  = 24
 	segmentsOfSize = 64
-	segmentsOfAll  = 8
+	fewestOfSize   = 4
 	// largest and smallest are bounds of a segment's bytes: whoever asks for changes looks at whole segments.
 	smallest, largest = 1 << 16, 32 << 20
 )
@@ -123,7 +123,8 @@ func (p *Past) current(b *pebble.Batch, kind string, rev int64, now time.Time) (
 
 // full says whether a segment has so much that another one begins.
 func (p *Past) full(s *segment) bool {
-	return s.bytes-s.bases >= min(max(p.Bytes/segmentsOfSize, smallest), largest) || s.bytes >= max(p.Bytes/segmentsOfAll, smallest)
+	enough := max(min(max(p.Bytes/segmentsOfSize, smallest), largest), s.bases)
+	return s.bytes-s.bases >= enough || s.bytes >= max(p.Bytes/fewestOfSize, smallest)
 }
 
 // trim drops what is too old, and what is too much. It returns the number of segments that it has dropped.
