@@ -88,6 +88,36 @@ func TestPolicyOmits(t *testing.T) {
 	}
 }
 
+// Names in a rule are those of users whom the policy's author knows. Users of another control plane take what names they like, and are
+// recorded at least as if they had none.
+func TestForeignUsers(t *testing.T) {
+	p := parse(t, "rules:\n- {level: None, users: [quiet]}\n- {level: Metadata, userGroups: [less], omitStages: [ResponseComplete]}\n- {level: RequestResponse, users: [loud]}\n"+
+		"- {level: None, verbs: [list]}\n- {level: Metadata}\n")
+	home := &Auditor{Policy: p}
+	away := home.Foreign("plane", "one")
+	for _, c := range []struct {
+		u          user.Info
+		verb       string
+		home, away request.AuditLevel
+		omits      int
+	}{
+		{&user.DefaultInfo{Name: "quiet"}, "get", request.AuditNone, request.AuditMetadata, 0},
+		{&user.DefaultInfo{Groups: []string{"less"}}, "get", request.AuditMetadata, request.AuditMetadata, 0},
+		{&user.DefaultInfo{Groups: []string{"less"}}, "list", request.AuditMetadata, request.AuditMetadata, 1},
+		{&user.DefaultInfo{Name: "loud"}, "get", request.AuditRequestResponse, request.AuditRequestResponse, 0},
+		{&user.DefaultInfo{Name: "x"}, "list", request.AuditNone, request.AuditNone, 0},
+		{nil, "get", request.AuditMetadata, request.AuditMetadata, 0},
+	} {
+		i := &request.Info{Verb: c.verb}
+		if got := home.decide(c.u, i).level; got != c.home {
+			t.Errorf("%v, %s at home: %v, want %v", c.u, c.verb, got, c.home)
+		}
+		if got := away.decide(c.u, i); got.level != c.away || len(got.omit) != c.omits {
+			t.Errorf("%v, %s away: %+v, want %v", c.u, c.verb, got, c.away)
+		}
+	}
+}
+
 func TestPolicyRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "unknown group version field"},

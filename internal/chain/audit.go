@@ -7,8 +7,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/audit"
+	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -58,6 +60,19 @@ func auditFailure(a *audit.Auditor, message func(r *http.Request, err error) str
 			resp.before = append(resp.before, func(code int, _ http.Header) { rec.Started(code) })
 		}
 		refuse(w, r, err)
+	}
+}
+
+// Refusal returns an ErrorWriter for requests that are refused before they reach a chain. The answer has an audit ID, and there is an audit
+// event as for a request that the chain refuses before its audit filter.
+func Refusal(a *audit.Auditor, clk clock.PassiveClock) ErrorWriter {
+	if a == nil {
+		return WriteStatus
+	}
+	refuse := auditFailure(a, errorText, WriteStatus)
+	return func(w http.ResponseWriter, r *http.Request, err error) {
+		last := Handler(func(w http.ResponseWriter, r *http.Request) { refuse(w, r, err) })
+		begin(AuditID(nil, true)(Received(clk)(Info(nil, false, extensions.Set{})(last))))(w, r)
 	}
 }
 

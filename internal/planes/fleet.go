@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/egress"
@@ -39,6 +40,8 @@ type Fleet struct {
 	root api    // the root's API, as the server itself; set by Run
 	url  string // of the root
 	ca   []byte // the authority of the root's serving certificate; nil: clients know it
+	// audit is the root's auditor; set by Run; nil: it has none.
+	audit atomic.Pointer[audit.Auditor]
 
 	running context.Context // that of Run
 	ending  sync.WaitGroup  // of planes that are gone
@@ -78,6 +81,7 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	f.running = ctx
 	f.root = api{RoundTripper: root.Transport(controlplane.Itself())}
 	f.url, f.ca = root.URL(), root.Authority()
+	f.audit.Store(root.Auditor())
 	if err := f.findBases(ctx); err != nil {
 		return err
 	}

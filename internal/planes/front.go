@@ -2,13 +2,13 @@ package planes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -30,7 +30,7 @@ func (f *Fleet) Front(root http.Handler) http.Handler {
 		case name == "":
 			root.ServeHTTP(w, r)
 		case f.misdirected(r):
-			refuse(w, http.StatusMisdirectedRequest, metav1.StatusReasonUnknown, "the connection is one to another plane")
+			f.refuse(w, r, name, http.StatusMisdirectedRequest, metav1.StatusReasonUnknown, "the connection is one to another plane")
 		default:
 			f.serve(w, inner, name)
 		}
@@ -95,13 +95,13 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 	h := f.await(r, name)
 	if h == nil || !h.awake() && !presents(r) {
 		// Who shows nothing wakes nobody and learns nothing, not even which planes there are.
-		refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+		f.refuse(w, r, name, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 		return
 	}
 	watching, limit := longRunning(r), h.rate.Load()
 	if refused := limit.refuses(f.on.Clock.Now(), watching); refused != "" {
 		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refused)
+		f.refuse(w, r, name, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refused)
 		return
 	}
 	defer limit.done(watching)
@@ -111,7 +111,7 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 			f.log.Error("a plane could not be started", "plane", name, "error", err)
 		}
 		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane is not available")
+		f.refuse(w, r, name, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane is not available")
 		return
 	}
 	defer h.leave()
@@ -120,7 +120,7 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 		seats := h.seats.Load()
 		if !seats.sit(r.Context()) {
 			w.Header().Set("Retry-After", "1")
-			refuse(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has too many requests under way")
+			f.refuse(w, r, name, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has too many requests under way")
 			return
 		}
 		defer seats.stand()
@@ -168,11 +168,12 @@ func longRunning(r *http.Request) bool {
 	return err == nil && chain.LongRunning(i)
 }
 
-// refuse answers with a Status.
-func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(&metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
-	}) // the client is gone if this fails
+// auditPlane is the annotation of the audit events of requests to planes: the plane's name.
+const auditPlane = "kanzen.io/plane"
+
+// refuse answers a request to a plane, which need not exist, with a Status.
+func (f *Fleet) refuse(w http.ResponseWriter, r *http.Request, plane string, code int32, reason metav1.StatusReason, message string) {
+	chain.Refusal(f.audit.Load().Foreign(auditPlane, plane), f.on.Clock)(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+	}})
 }

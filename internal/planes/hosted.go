@@ -185,7 +185,7 @@ func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 	on := f.on.Hosted(db, f.dial)
 	on.Log = f.log.With("plane", h.name)
 	seams := f.seams
-	seams.Made = h.furnished
+	seams.Made, seams.Auditor = h.furnished, f.audit.Load().Foreign(auditPlane, h.name)
 	seams.Keys = func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
 		set, err := f.keysOf(ctx, h)
 		if err != nil {

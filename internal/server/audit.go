@@ -13,8 +13,11 @@ import (
 
 // auditor makes the auditor of requests, nil if auditing is off.
 func (b *base) auditor() (*audit.Auditor, error) {
-	if o := b.seams.origin; o != nil {
+	switch o := b.seams.origin; {
+	case o != nil:
 		return o.auditor(), nil
+	case b.cfg.IsHosted:
+		return b.seams.Auditor, nil
 	}
 	metrics := audit.NewMetrics(b.metrics.Register) // also where there is no log: dashboards ask for them
 	policy, err := b.auditPolicy()
@@ -46,6 +49,7 @@ func (b *base) auditor() (*audit.Auditor, error) {
 		}
 		backends = append(backends, b.deliver(hook, b.cfg.AuditWebhookDelivery, audit.BatchOptions{Parallel: true, Grace: webhookGrace}, report))
 	}
+	b.opened.Add(backends.Close) // no request is served any more by then; buffered events are written
 	return &audit.Auditor{Policy: policy, Backend: backends, Clock: b.process.Clock, Metrics: metrics}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/process"
@@ -180,6 +181,14 @@ func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Plane) Running() bool {
 	s := p.serving.Load()
 	return s != nil && s.ready.Load()
+}
+
+// Auditor returns what makes the audit events of its requests; nil: nothing does, or the control plane is stopped. It is valid until Stop.
+func (p *Plane) Auditor() *audit.Auditor {
+	if s := p.serving.Load(); s != nil {
+		return s.auditor
+	}
+	return nil
 }
 
 // Due returns when its controllers have to do something next: now if they work, zero if nothing waits.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/keys"
@@ -24,6 +25,9 @@ type Seams struct {
 	Keys func(ctx context.Context, cfg *config.Config) (*keys.Keys, error)
 	// Made says that the first objects are there, as an earlier start in this process has seen: none of them is looked for.
 	Made bool
+	// Auditor makes the audit events of a hosted control plane (config.Hosted), which has no audit settings of its own; nil: they are not
+	// recorded. The caller closes its backend.
+	Auditor *audit.Auditor
 	// Front is around the chain on the port: it answers requests that are for others, and passes the rest. Optional.
 	Front func(http.Handler) http.Handler
 

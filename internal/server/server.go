@@ -272,9 +272,6 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	if err != nil {
 		return nil, err
 	}
-	if auditor != nil && seams.origin == nil {
-		opened.Add(auditor.Backend.Close) // no request is served any more by then; buffered events are written
-	}
 	opened.Add(kubelets.Close) // closed before the audit log, which records their end
 	traces, err := b.tracing(ctx)
 	if err != nil {
