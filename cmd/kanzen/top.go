@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -23,7 +24,7 @@ func topCommand() *cobra.Command {
 		Use:   "top",
 		Short: "Show live who sends which requests to the server",
 		Long: `Shows requests by client, user or resource with their rates and latencies, the
-webhooks and policies, and the watches. The head says how the server does and how
+webhooks and policies, the watches, and the planes (--planes). The head says how the server does and how
 many problems 'kanzen diagnose' finds. Rates of reads are estimates from the
 flight recorder's sample.
 
@@ -37,10 +38,14 @@ There are no colors if NO_COLOR is set.`,
 	a.add(cmd.Flags(), false)
 	cmd.Flags().DurationVar(&t.window, "window", t.window, "Time over which rates and latencies are computed.")
 	cmd.Flags().BoolVar(&once, "once", false, "Show one window and exit. This is the default without a terminal and with -o json.")
+	cmd.Flags().BoolVar(&t.onPlanes, "planes", false, "Begin with the planes: control planes below the server, by use.")
 	cmd.Flags().BoolVar(&t.own, "own", false, "Show the requests that top itself sends, too.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if t.window <= 0 || t.window > keepFor {
 			return fmt.Errorf("--window: must be more than 0 and at most %v", keepFor)
+		}
+		if t.onPlanes {
+			t.tab = planesTab
 		}
 		s, err := a.open()
 		if err != nil {
@@ -62,10 +67,12 @@ There are no colors if NO_COLOR is set.`,
 // top shows what a server does. What is on its screen follows from its fields; live fills them.
 type top struct {
 	*asker
-	agent   string // what top calls itself
-	window  time.Duration
-	own     bool // its own requests are shown
-	colours bool
+	agent  string // what top calls itself
+	window time.Duration
+	own    bool // its own requests are shown
+	// onPlanes says that the planes were asked for.
+	onPlanes bool
+	colours  bool
 
 	now     time.Time
 	seen    []seen // oldest first
@@ -163,6 +170,9 @@ func (t *top) once(ctx context.Context, out io.Writer, asJSON bool) error {
 	if t.server.trouble != nil {
 		return t.server.trouble
 	}
+	if t.onPlanes && !t.server.planes.told {
+		return errors.New("the server has no planes (kanzen serve --planes), or you may not read planestats.flightrecorder.kanzen.io")
+	}
 	if asJSON {
 		return printJSON(out, t.report())
 	}
@@ -175,6 +185,9 @@ func (t *top) once(ctx context.Context, out io.Writer, asJSON bool) error {
 // report is what programs are told.
 func (t *top) report() any {
 	out := map[string]any{"window": t.window.String(), "watches": t.server.watches, "webhooks": t.server.webhooks, "server": t.server.report()}
+	if t.server.planes.told {
+		out["planes"] = t.server.planes.report()
+	}
 	for n, name := range groupings {
 		out[name] = t.rows(n)
 	}

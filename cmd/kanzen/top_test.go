@@ -3,6 +3,8 @@ package main
 import (
 	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +71,23 @@ func busy() *top {
 	return t
 }
 
+// withPlanes is a busy server with planes: one that is flooded, one that nobody uses, and one whose name attacks the terminal.
+func withPlanes() *top {
+	t := busy()
+	plane := func(name, state string, requests, storage int64) v1alpha1.PlaneStat {
+		p := v1alpha1.PlaneStat{State: state, Requests: requests, Watches: requests / 100, Objects: 40 + requests, Bytes: 2048 * requests, Wakes: 1, RefusedBy: v1alpha1.RefusedPlane{Storage: storage}}
+		p.Name, p.Refused = name, storage
+		return p
+	}
+	flooded := plane("team-a", "Awake", 5000, 0)
+	flooded.Seats, flooded.SeatsInUse, flooded.Waiting, flooded.RefusedBy.RequestsPerSecond, flooded.Refused = 16, 16, 120, 900, 900
+	s := &t.server.planes
+	s.all = []v1alpha1.PlaneStat{flooded, plane("pull-request-4711-of-the-repository-with-a-long-name", "Awake", 300, 7), plane("\x1b[2Jmallory", "Awake", 20, 0), plane("sandbox", "Asleep", 0, 0)}
+	s.told, s.awake, s.asleep = true, 3, 9997
+	s.rate, s.refused = map[string]float64{"team-a": 812.4, "pull-request-4711-of-the-repository-with-a-long-name": 12}, map[string]float64{"team-a": 90}
+	return t
+}
+
 // slowCreate is what the server says of a request.
 func slowCreate() *v1alpha1.Request {
 	after := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
@@ -123,10 +142,19 @@ func TestTopScreens(t *testing.T) {
 		{name: "back-100x16", keys: "1/alice\r\r\r\x1b\x7f\x1b", width: 100, height: 16},
 		{name: "own-100x16", keys: "1o", width: 100, height: 16},
 		{name: "paused-100x16", keys: "1p", width: 100, height: 16},
+		{name: "planes-60x12", keys: "6", width: 60, height: 12},
+		{name: "planes-120x16", keys: "6", width: 120, height: 16},
+		{name: "planes-by-watches-120x16", keys: "6ss", width: 120, height: 16},
+		{name: "planes-filtered-100x16", keys: "6/pull\r", width: 100, height: 16},
+		{name: "plane-80x24", keys: "6\r", width: 80, height: 24},
+		{name: "plane-and-back-100x16", keys: "6j\r\r\x1b", width: 100, height: 16},
 		{name: "keys-100x20", keys: "?", width: 100, height: 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			top := busy()
+			if strings.HasPrefix(c.name, "plane") {
+				top = withPlanes()
+			}
 			for _, key := range keysOf(c.keys) {
 				if !top.press(key) {
 					t.Fatalf("%q ends top", key)
@@ -150,7 +178,7 @@ func TestTopScreens(t *testing.T) {
 
 // The screen fits terminals of any size, whatever there is to show, after any keys.
 func TestTopFits(t *testing.T) {
-	for name, top := range map[string]*top{"idle": {window: time.Second}, "busy": busy()} {
+	for name, top := range map[string]*top{"idle": {window: time.Second}, "busy": busy(), "planes": withPlanes(), "no planes": {window: time.Second, onPlanes: true, tab: planesTab}} {
 		for _, key := range []string{"", "\x1b[B", "s", "g", "k", "\r", "j", "\r", "\r", "\x1b", "g", "\x1b[6~", "\r", "/", "界", "\r", "g", "g", "\r", "S", "p", "o", "?", "x", "\x1b[F", "\x1b[", "\x00", "q"} {
 			if more := top.press(key); more == (key == "q") {
 				t.Errorf("%q: goes on: %t", key, more)
@@ -236,5 +264,37 @@ func TestTrends(t *testing.T) {
 	}
 	if len(r.of) > maxTrends {
 		t.Errorf("%d trends", len(r.of))
+	}
+}
+
+// What planes do per second is computed from two looks, and a server without planes is told apart from one that has none yet.
+func TestTopPlanes(t *testing.T) {
+	requests := []string{"100", "1100", "5"}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch last := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]; last {
+		case "metrics":
+			fmt.Fprint(w, "process_resident_memory_bytes 1\nprocess_cpu_seconds_total 1\nkanzen_planes{state=\"Asleep\"} 1500\nkanzen_planes{state=\"Awake\"} 1\n")
+		case "planestats":
+			fmt.Fprintf(w, `{"items":[{"metadata":{"name":"a"},"state":"Awake","requests":%s,"refused":%s}]}`, requests[0], requests[0])
+			if selector := r.URL.Query().Get("fieldSelector"); selector != "state=Awake" {
+				t.Errorf("of 1,501 planes %q were asked for", selector)
+			}
+		default:
+			fmt.Fprint(w, `{"items":[]}`)
+		}
+	}))
+	defer s.Close()
+	top := &top{asker: &asker{url: s.URL, http: s.Client()}, window: time.Second}
+	before := state{}
+	for n, want := range []float64{0, 100, 0} {
+		now := top.look(t.Context(), before)
+		if now.trouble != nil || !now.planes.told || now.planes.asleep != 1500 {
+			t.Fatalf("%v, %+v", now.trouble, now.planes)
+		}
+		if got := now.planes.rate["a"]; n > 0 && (got < want*.9 || got > want*1.1) {
+			t.Errorf("look %d: %v requests a second, want %v", n, got, want)
+		}
+		before, requests = now, requests[min(1, len(requests)-1):]
+		before.slow = before.slow.Add(-10 * time.Second)
 	}
 }

@@ -69,11 +69,13 @@ func (t *top) press(key string) bool {
 	case "s", "S":
 		t.sortNext(key == "s")
 	case "\t", "g":
-		t.show((t.tab + 1) % len(tabs))
+		t.show((t.tab + 1) % t.tabCount())
 	case keyBackTab:
-		t.show((t.tab + len(tabs) - 1) % len(tabs))
-	case "1", "2", "3", "4", "5":
-		t.show(int(key[0] - '1'))
+		t.show((t.tab + t.tabCount() - 1) % t.tabCount())
+	case "1", "2", "3", "4", "5", "6":
+		if tab := int(key[0] - '1'); tab < t.tabCount() {
+			t.show(tab)
+		}
 	case keyEnter:
 		t.open()
 	case keyEscape, keyBackspace:
@@ -132,7 +134,7 @@ func (t *top) open() {
 	cur.key = table.entries[n].key
 	p := &place{tab: t.tab, key: cur.key}
 	if len(t.places) > 0 {
-		if t.tab == watchesTab {
+		if t.tab == watchesTab || t.tab == planesTab {
 			return
 		}
 		p.request = cur.key

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
@@ -71,6 +68,8 @@ type state struct {
 	spent    float64 // seconds of processors since the server has started
 	spentAt  time.Time
 
+	planes planesSeen
+
 	// sent is the number of events per watch at the look before, since when rates are computed.
 	sent map[string]int64
 	rate map[string]float64
@@ -90,7 +89,7 @@ func (t *top) look(ctx context.Context, before state) state {
 	s.trouble = errors.Join(noWatches, noStats)
 	s.at = time.Now()
 	s.rates(&before)
-	if s.trouble != nil || s.at.Sub(before.slow) < min(slowEvery, t.window) {
+	if s.trouble != nil || s.at.Sub(before.slow) < min(slowEvery, t.window)*9/10 { // the looks at both ends of a window are less than a window apart
 		return s
 	}
 	s.slow = s.at
@@ -101,6 +100,7 @@ func (t *top) look(ctx context.Context, before state) state {
 	s.stores, _, err = items[v1alpha1.Datastore](ctx, t.asker, recorderPath+"datastores")
 	s.told.stores = err == nil
 	t.process(ctx, &s, &before)
+	t.lookAtPlanes(ctx, &s, &before)
 	return s
 }
 
@@ -125,19 +125,11 @@ func (t *top) process(ctx context.Context, s, before *state) {
 		return
 	}
 	defer body.Close()
-	memory, spent := -1.0, -1.0
-	lines := bufio.NewScanner(&bounded{body, maxList})
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		to := map[string]*float64{"process_resident_memory_bytes": &memory, "process_cpu_seconds_total": &spent}[name]
-		if to == nil {
-			continue
-		}
-		if n, err := strconv.ParseFloat(value, 64); err == nil && n >= 0 && n < 1<<62 {
-			*to = n
-		}
-	}
-	if memory < 0 || spent < 0 || lines.Err() != nil {
+	memory, spent, awake, asleep := -1.0, -1.0, 0.0, 0.0
+	whole := metricsOf(&bounded{body, maxList}, map[string]*float64{"process_resident_memory_bytes": &memory, "process_cpu_seconds_total": &spent,
+		`kanzen_planes{state="Awake"}`: &awake, `kanzen_planes{state="Asleep"}`: &asleep})
+	s.planes.awake, s.planes.asleep = int(awake), int(asleep)
+	if memory < 0 || spent < 0 || !whole {
 		return
 	}
 	s.told.process, s.memory, s.spent, s.spentAt = true, int64(memory), spent, s.at

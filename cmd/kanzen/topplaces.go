@@ -15,11 +15,12 @@ import (
 // This file says what the places of top show: its tabs, and what is opened from them.
 
 // tabs are what is shown; the first ones are the groupings of requests.
-var tabs = [...]string{"users", "clients", "resources", "webhooks", "watches"}
+var tabs = [...]string{"users", "clients", "resources", "webhooks", "watches", "planes"}
 
 const (
 	webhooksTab = len(groupings)
 	watchesTab  = len(groupings) + 1
+	planesTab   = len(groupings) + 2
 )
 
 // place is what was opened by enter.
@@ -87,12 +88,16 @@ func (t *top) shown() (*table, *cursor) {
 		return tab, &t.chosen
 	case p.request != "":
 		return nil, nil
-	case p.tab == watchesTab:
-		tab := t.watchTable(p.key)
-		tab.narrow(t.filter)
-		return tab, &p.chosen
 	}
-	tab := t.requestTable(p)
+	var tab *table
+	switch p.tab {
+	case watchesTab:
+		tab = t.watchTable(p.key)
+	case planesTab:
+		tab = t.planeTable(p.key)
+	default:
+		tab = t.requestTable(p)
+	}
 	tab.narrow(t.filter)
 	return tab, &p.chosen
 }
@@ -105,6 +110,8 @@ func (t *top) tabTable(tab int) *table {
 		out = t.webhookTable()
 	case watchesTab:
 		out = t.watchesTable()
+	case planesTab:
+		out = t.planesTable()
 	default:
 		out = t.groupTable(tab)
 	}

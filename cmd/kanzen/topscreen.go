@@ -17,7 +17,7 @@ func (t *top) screen(width, height int) []line {
 	if height >= 20 {
 		out = append(out, line{})
 	}
-	out = append(out, t.tabLine())
+	out = append(out, t.tabLine(width))
 	if height < 6 {
 		out = nil
 	}
@@ -145,6 +145,9 @@ func (t *top) facts() []line {
 		seats, taken, waiting := s.seats()
 		out = append(out, line{styled(plainly, "seats %d of %d", taken, seats)}, line{rated(yellow, float64(waiting), "waiting")})
 	}
+	if n := s.planes.awake; n+s.planes.asleep > 0 {
+		out = append(out, line{styled(plainly, "planes %d awake, %d asleep", n, s.planes.asleep)})
+	}
 	watches := "watches"
 	if len(t.watches()) == 1 {
 		watches = "watch"
@@ -172,11 +175,17 @@ func rated(s style, n float64, of string) span {
 	return styled(s, format, n, of)
 }
 
-// tabLine says what is shown: the tabs, or the way to what was opened.
-func (t *top) tabLine() line {
+// tabLine says what is shown: the tabs, or the way to what was opened. Where there is no room for all names, there is one for that of the
+// tab that is shown.
+func (t *top) tabLine(width int) line {
+	all := tabs[:t.tabCount()]
+	narrow := len(strings.Join(all, ""))+4*len(all) > width
 	var l line
-	for n, name := range tabs {
+	for n, name := range all {
 		s := styled(dim, " %d %s ", n+1, name)
+		if narrow {
+			s = styled(dim, " %d ", n+1)
+		}
 		if n == t.tab {
 			s = styled(reversed, "[%d %s]", n+1, name)
 		}
@@ -201,7 +210,7 @@ var keys = []struct{ key, does, about string }{
 	{"q", "quit", "end top; so does Ctrl-C"},
 	{"/", "filter", "show only lines with a text: type it, enter ends it, esc removes it"},
 	{"s", "sort", "sort by the next column; the one that counts has the mark ▾"},
-	{"tab", "next", "show the next table; shift-tab the one before, 1 to 5 one of them"},
+	{"tab", "next", "show the next table; shift-tab the one before, 1 to 6 one of them"},
 	{"enter", "open", "open the chosen line: requests, one request, calls, watches"},
 	{"esc", "back", "go back to where the line was opened; so does backspace"},
 	{"p", "pause", "stop and go on; so does space"},
@@ -249,9 +258,10 @@ func (t *top) summary(width int) []line {
 	if t.all().Rate == 0 {
 		out = append(out, line{}, line{styled(plainly, "Nothing was asked within %v.", t.window)})
 	}
-	for tab := range tabs {
+	for n := range tabs {
+		tab := (t.tab + n) % len(tabs) // that of the planes comes first if they were asked for
 		table := t.tabTable(tab)
-		if len(table.entries) == 0 {
+		if len(table.entries) == 0 && (tab != planesTab || !t.onPlanes) {
 			continue
 		}
 		if tab < webhooksTab {

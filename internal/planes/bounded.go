@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,9 @@ type bounded struct {
 	prefix string
 	usage  func(ctx context.Context, prefix string) (objects, bytes int64, err error)
 	clock  clock.PassiveClock
+	// refused counts writes that were refused; wrote says that something was written since it was cleared.
+	refused *atomic.Int64
+	wrote   atomic.Bool
 
 	mu             sync.Mutex
 	most           Limits    // guarded by mu, as are all below
@@ -42,8 +46,12 @@ func (b *bounded) bound(l Limits) {
 // Commit is part of store.DB.
 func (b *bounded) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 	if err := b.admit(ctx, &t); err != nil {
+		if apierrors.IsForbidden(err) {
+			b.refused.Add(1)
+		}
 		return kv.Committed{}, err
 	}
+	b.wrote.Store(true)
 	return b.DB.Commit(ctx, t)
 }
 

@@ -92,6 +92,7 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	defer all.Wait()
 	all.Go(func() { f.queue.Run(ctx, workers, f.keep) })
 	all.Go(func() { f.guard.Keep(ctx, "sleep of planes", f.tire) })
+	all.Go(func() { f.guard.Keep(ctx, "use of planes", f.observe) })
 	first := sync.OnceFunc(func() {
 		close(f.listed)
 		all.Go(func() { f.guard.Keep(ctx, "what is left of planes", f.sweep) })

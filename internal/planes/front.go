@@ -99,7 +99,7 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	watching, limit := longRunning(r), h.rate.Load()
-	if refused := limit.refuses(f.on.Clock.Now(), watching); refused != "" {
+	if refused := limit.refuses(f.on.Clock.Now(), watching, &h.refused); refused != "" {
 		w.Header().Set("Retry-After", "1")
 		f.refuse(w, r, name, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refused)
 		return
@@ -110,15 +110,20 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 		if r.Context().Err() == nil && !errors.Is(err, errOver) && !errors.Is(err, errFull) {
 			f.log.Error("a plane could not be started", "plane", name, "error", err)
 		}
+		h.refused.start.Add(1)
 		w.Header().Set("Retry-After", "1")
 		f.refuse(w, r, name, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane is not available")
 		return
 	}
 	defer h.leave()
 	h.answered.Add(1)
-	if !watching {
+	if watching {
+		h.watching.Add(1)
+		defer h.watching.Add(-1)
+	} else {
 		seats := h.seats.Load()
 		if !seats.sit(r.Context()) {
+			h.refused.seats.Add(1)
 			w.Header().Set("Retry-After", "1")
 			f.refuse(w, r, name, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has too many requests under way")
 			return

@@ -32,6 +32,9 @@ type hosted struct {
 	rate  atomic.Pointer[rate] // nil: its requests are not bounded
 
 	answered atomic.Int64          // requests
+	watching atomic.Int64          // long-running requests, now
+	wakes    atomic.Int64          // how often it has woken
+	refused  refusals              // requests and writes
 	seats    atomic.Pointer[seats] // nil: it was not awake yet
 
 	mu        sync.Mutex
@@ -48,6 +51,8 @@ type hosted struct {
 	due       time.Time     // when its controllers have something to do next, as of its last sleep; zero: never
 	alarm     clock.Timer   // wakes it then; nil: there is none
 	made      chan struct{} // closed once all that belongs to it is there
+	told      figures       // what its status says of its use
+	untold    bool          // its status is to be written anew
 }
 
 // prefix is where its objects are in the log.
@@ -151,6 +156,7 @@ func (h *hosted) start(ctx context.Context, p *server.Plane) error {
 	h.mu.Lock()
 	h.furnished = true
 	h.mu.Unlock()
+	h.wakes.Add(1)
 	h.fleet.queue.AddAfter(h.name, 0) // its status
 	return nil
 }
@@ -163,12 +169,15 @@ func (h *hosted) begin(p *Plane) {
 	if p.Status.Base != "" { // what is told late may be from before
 		h.base = p.Status.Base
 	}
+	if h.told.objects == 0 { // as a process before this one has counted
+		h.told.objects, h.told.bytes = p.Status.Objects, p.Status.Bytes
+	}
 }
 
 // make makes the plane, stopped, on its part of the log.
 func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 	f := h.fleet
-	h.bounds = &bounded{DB: f.on.DB, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, most: h.limits}
+	h.bounds = &bounded{DB: f.on.DB, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, refused: &h.refused.storage, most: h.limits}
 	db := store.DB(h.bounds)
 	h.seats.CompareAndSwap(nil, newSeats())
 	if h.base != "" {
@@ -276,8 +285,8 @@ func (h *hosted) halt(whatever bool) error {
 	return err
 }
 
-// wakes returns when the alarm is; nil: there is none.
-func (h *hosted) wakes() *metav1.Time {
+// wakesAt returns when the alarm is; nil: there is none.
+func (h *hosted) wakesAt() *metav1.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.alarm == nil {

@@ -58,7 +58,7 @@ func (f *Fleet) define(ctx context.Context) error {
 // settled reports whether there is nothing to do for a Plane.
 func (f *Fleet) settled(p *Plane, h *hosted) bool {
 	return p.DeletionTimestamp == nil && slices.Contains(p.Finalizers, finalizer) && meta.IsStatusConditionTrue(p.Status.Conditions, ready) &&
-		f.placed(p) && p.Status.State == f.state(h)
+		f.placed(p) && p.Status.State == f.state(h) && !h.isUntold()
 }
 
 // state is what the status says a plane is. Of several servers each has its own planes awake, so none says so.
@@ -196,11 +196,10 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 	p.Status.Kubeconfig, p.Status.State = kubeconfigSecret(p.Name), f.state(h)
 	p.Status.Wakes = nil
 	if p.Status.State == asleep {
-		p.Status.Wakes = h.wakes()
-		var err error
-		if p.Status.Objects, p.Status.Bytes, err = f.usage(ctx, h.prefix()+"/"); err != nil {
-			return err
-		}
+		p.Status.Wakes = h.wakesAt()
+	}
+	if err := f.describe(ctx, h, p); err != nil {
+		return err
 	}
 	condition := metav1.Condition{Type: ready, Status: metav1.ConditionTrue, Reason: "Served", Message: "requests are answered", ObservedGeneration: p.Generation}
 	if failure != nil {

@@ -63,7 +63,7 @@ func startOn(t testing.TB, cfg *config.Config, db store.DB) *ground {
 		t.Fatal(err)
 	}
 	g := &ground{Fleet: New(cfg, on, server.Seams{}), certs: map[string]*x509.Certificate{}}
-	root := server.New(cfg, on, server.Seams{Front: g.Front})
+	root := server.New(cfg, on, server.Seams{Front: g.Front, Planes: g.Stats})
 	if err := root.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

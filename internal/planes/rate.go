@@ -35,8 +35,8 @@ func (h *hosted) limit(l Limits) {
 	}
 }
 
-// refuses counts a request, or says why there are too many; "": it may go on, and done is to be called.
-func (r *rate) refuses(now time.Time, watch bool) string {
+// refuses counts a request, or says why there are too many, and counts that in refused; "": it may go on, and done is to be called.
+func (r *rate) refuses(now time.Time, watch bool, refused *refusals) string {
 	if r == nil {
 		return ""
 	}
@@ -48,12 +48,14 @@ func (r *rate) refuses(now time.Time, watch bool) string {
 		}
 		r.at = now
 		if r.tokens < 1 {
+			refused.rate.Add(1)
 			return "the control plane has more requests a second than its limit"
 		}
 		r.tokens--
 	}
 	if watch {
 		if r.watches > 0 && r.watching >= r.watches {
+			refused.watches.Add(1)
 			return "the control plane has as many watches as its limit"
 		}
 		r.watching++

@@ -15,6 +15,8 @@ const (
 	finalizer = Group + "/storage"
 	// ready is the condition that says that requests are answered.
 	ready = "Ready"
+	// withinLimits is the condition that says that nothing was refused lately because of the limits.
+	withinLimits = "WithinLimits"
 )
 
 // Plane is a control plane.
@@ -56,9 +58,12 @@ type PlaneStatus struct {
 	State string `json:"state,omitempty"`
 	// Wakes is when it wakes by itself, because its controllers have something to do; nil: never.
 	Wakes *metav1.Time `json:"wakes"`
-	// Objects and Bytes are what was stored of its own, beside its base, when it went to sleep last.
+	// Objects and Bytes are what is stored of its own, beside its base, as it was last counted.
 	Objects int64 `json:"objects,omitempty"`
 	Bytes   int64 `json:"bytes,omitempty"`
+	// Requests is how many it got since the server started, and Watches how many long-running ones there were, when the status was written.
+	Requests int64 `json:"requests"`
+	Watches  int64 `json:"watches"`
 	// Base is what it began with, which it shares with other planes; "": it has stored that itself.
 	Base       string             `json:"base,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -22,10 +22,16 @@ type Parts struct {
 	Datastores     func(ctx context.Context) []*v1alpha1.Datastore
 	PriorityLevels func() []*v1alpha1.PriorityLevel
 	Definitions    func() []*v1alpha1.Definition
+	// Planes are those below this server; nil: it has none (--planes).
+	Planes func() []*v1alpha1.PlaneStat
 }
 
 func (r *Recorder) statResources(p Parts) []*engine.Resource {
-	return []*engine.Resource{r.trafficStats(), r.timeSeries(), r.views(p), r.controllers(p), r.datastores(p), r.priorityLevels(p), r.definitions(p)}
+	all := []*engine.Resource{r.trafficStats(), r.timeSeries(), r.views(p), r.controllers(p), r.datastores(p), r.priorityLevels(p), r.definitions(p)}
+	if p.Planes != nil {
+		all = append(all, r.planeStats(p))
+	}
+	return all
 }
 
 // whole returns what all readers of a list get: copies of the same objects, since each gets metadata of its own.
@@ -173,6 +179,26 @@ func (r *Recorder) definitions(p Parts) *engine.Resource {
 			column("Established", "boolean", "Whether it is served.", 0)},
 		Row: engine.Row(func(d *v1alpha1.Definition) []any {
 			return []any{d.Name, d.Objects, d.Bytes, d.Watchers, d.DefinitionBytes, strings.Join(d.Compiled, ","), d.Established}
+		}),
+	}
+	return res
+}
+
+func (r *Recorder) planeStats(p Parts) *engine.Resource {
+	res := readOnly("planestats", "planestat", "PlaneStat", engine.VersionOf[v1alpha1.PlaneStat, v1alpha1.PlaneStatList](v1alpha1.GroupVersion(), nil))
+	listed(r, res, whole(r, without(p.Planes)), func(s *v1alpha1.PlaneStat) string {
+		return version(s.State, s.Requests, s.Refused, s.Wakes, s.Watches, s.SeatsInUse, s.Waiting, s.Objects, s.Bytes)
+	})
+	res.Fields = engine.Fields(func(s *v1alpha1.PlaneStat) fields.Set {
+		return fields.Set{"state": s.State, "costliest": costliest(s.Rank)}
+	})
+	res.Table = &engine.Table{
+		Columns: []metav1.TableColumnDefinition{nameColumn(), column("State", "string", "Asleep or Awake.", 0), column("Requests", "integer", "Since the server started.", 0),
+			column("Refused", "integer", "Since the server started, by its limits or because it was overloaded.", 0), column("Watches", "integer", "Now.", 0),
+			column("In Use", "integer", "Of its seats.", 0), column("Waiting", "integer", "Requests that wait for a seat.", 0), column("Objects", "integer", "Of its own.", 0),
+			column("Bytes", "integer", "Of these.", 0), column("Wakes", "integer", "Since the server started.", 1)},
+		Row: engine.Row(func(s *v1alpha1.PlaneStat) []any {
+			return []any{s.Name, s.State, s.Requests, s.Refused, s.Watches, s.SeatsInUse, s.Waiting, s.Objects, s.Bytes, s.Wakes}
 		}),
 	}
 	return res

@@ -8,6 +8,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 )
 
 // Seams are where a program that holds a control plane, such as a test, takes part in it. The zero value is none: the
@@ -28,6 +29,8 @@ type Seams struct {
 	// Auditor makes the audit events of a hosted control plane (config.Hosted), which has no audit settings of its own; nil: they are not
 	// recorded. The caller closes its backend.
 	Auditor *audit.Auditor
+	// Planes tell the flight recorder's readers what the planes below this control plane do; nil: it has none.
+	Planes func() []*v1alpha1.PlaneStat
 	// Front is around the chain on the port: it answers requests that are for others, and passes the rest. Optional.
 	Front func(http.Handler) http.Handler
 

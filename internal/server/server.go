@@ -239,6 +239,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	parts := recordedparts.Of(stored, queues, func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow })
+	parts.Planes = seams.Planes
 	found := b.findings(recorded, parts, secrets, backups, func() *flowcontrol.Controller { return flow }, func(ctx context.Context) error { return started.NotReady(ctx) },
 		servers(func() *controlplane.Bootstrapper { return first }))
 	reading := b.recorderResources(recorded, authorizers, parts, found)

@@ -69,6 +69,9 @@ func (o *Controller) DeepCopyObject() runtime.Object { return shared(o) }
 func (o *Datastore) DeepCopyObject() runtime.Object { return shared(o) }
 
 // DeepCopyObject is part of runtime.Object.
+func (o *PlaneStat) DeepCopyObject() runtime.Object { return shared(o) }
+
+// DeepCopyObject is part of runtime.Object.
 func (o *PriorityLevel) DeepCopyObject() runtime.Object { return shared(o) }
 
 // DeepCopyObject is part of runtime.Object.
@@ -109,6 +112,9 @@ func (l *ControllerList) DeepCopyObject() runtime.Object { return sharedList(l) 
 
 // DeepCopyObject is part of runtime.Object.
 func (l *DatastoreList) DeepCopyObject() runtime.Object { return sharedList(l) }
+
+// DeepCopyObject is part of runtime.Object.
+func (l *PlaneStatList) DeepCopyObject() runtime.Object { return sharedList(l) }
 
 // DeepCopyObject is part of runtime.Object.
 func (l *PriorityLevelList) DeepCopyObject() runtime.Object { return sharedList(l) }

@@ -140,6 +140,50 @@ type DatastoreList struct {
 	Items           []Datastore `json:"items"`
 }
 
+// PlaneStat is what a plane below this server does now.
+type PlaneStat struct {
+	metav1.TypeMeta   `json:",inline" doc:"What a plane below this server does now."`
+	metav1.ObjectMeta `json:"metadata"`
+
+	State      string `json:"state" doc:"Asleep or Awake, on this server."`
+	Requests   int64  `json:"requests" doc:"Requests that it got since the server started, without those that were refused in front of it."`
+	Refused    int64  `json:"refused" doc:"Requests and writes that were refused since the server started, because of its limits or because it was overloaded."`
+	Wakes      int64  `json:"wakes" doc:"How often it has woken since the server started."`
+	Watches    int64  `json:"watches" doc:"Watches and other long-running requests now."`
+	Seats      int64  `json:"seats,omitempty" doc:"How many other requests it may serve at a time; absent if it was not awake yet."`
+	SeatsInUse int64  `json:"seatsInUse" doc:"Seats that are taken."`
+	Waiting    int64  `json:"waiting" doc:"Requests that wait for a seat."`
+	Objects    int64  `json:"objects" doc:"Objects of its own that are stored, as they were last counted."`
+	Bytes      int64  `json:"bytes" doc:"How large these are."`
+
+	RefusedBy RefusedPlane `json:"refusedBy" doc:"Refused requests and writes by what refused them."`
+
+	// Rank is its place by use; it is for selectors only.
+	Rank int64 `json:"-"`
+}
+
+// RefusedPlane counts what was refused to a plane.
+type RefusedPlane struct {
+	RequestsPerSecond int64 `json:"requestsPerSecond" doc:"By the limit of requests a second."`
+	Watches           int64 `json:"watches" doc:"By the limit of watches."`
+	Storage           int64 `json:"storage" doc:"Writes, by the limits of objects and bytes."`
+	Seats             int64 `json:"seats" doc:"Because too many requests waited for a seat."`
+	Start             int64 `json:"start" doc:"Because it could not be woken."`
+}
+
+// Limits returns how many were refused by limits of the plane.
+func (r *RefusedPlane) Limits() int64 { return r.RequestsPerSecond + r.Watches + r.Storage }
+
+// All returns how many were refused.
+func (r *RefusedPlane) All() int64 { return r.Limits() + r.Seats + r.Start }
+
+// PlaneStatList is a list of planes.
+type PlaneStatList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []PlaneStat `json:"items"`
+}
+
 // PriorityLevel is what a priority level does now.
 type PriorityLevel struct {
 	metav1.TypeMeta   `json:",inline" doc:"What a priority level does now."`
