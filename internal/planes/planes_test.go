@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ type ground struct {
 	root  api
 	front http.Handler
 	stop  func()
+	// killed says that it does not matter how it ends: another process has what it had stored.
+	killed atomic.Bool
 
 	mu    sync.Mutex
 	certs map[string]*x509.Certificate // of the administrators, by plane
@@ -58,7 +61,13 @@ func start(t testing.TB, cfg *config.Config) *ground {
 // startOn is start on a log; nil: that of the settings.
 func startOn(t testing.TB, cfg *config.Config, db store.DB) *ground {
 	t.Helper()
-	on, err := process.OpenWith(context.Background(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), process.Given{DB: db})
+	return startWith(t, cfg, process.Given{DB: db})
+}
+
+// startWith is start with parts of the process.
+func startWith(t testing.TB, cfg *config.Config, given process.Given) *ground {
+	t.Helper()
+	on, err := process.OpenWith(context.Background(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), given)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +80,7 @@ func startOn(t testing.TB, cfg *config.Config, db store.DB) *ground {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := g.Run(ctx, root); err != nil && ctx.Err() == nil {
+		if err := g.Run(ctx, root); err != nil && ctx.Err() == nil && !g.killed.Load() {
 			t.Error(err)
 		}
 	}()
@@ -80,7 +89,7 @@ func startOn(t testing.TB, cfg *config.Config, db store.DB) *ground {
 		err := g.Stop()
 		cancel()
 		<-done
-		if err := firstOf(err, root.Stop(), on.Close()); err != nil {
+		if err := firstOf(err, root.Stop(), on.Close()); err != nil && !g.killed.Load() {
 			t.Error(err)
 		}
 	})
