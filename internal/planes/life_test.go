@@ -137,7 +137,7 @@ func TestLife(t *testing.T) {
 		"pebble": func(c *movingclock.Clock) disk { return &onPebble{clock: c} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			names, acts := 40, 600
+			names, acts := 20, 250
 			if testing.Short() {
 				names, acts = 8, 150
 			} else if *week {
