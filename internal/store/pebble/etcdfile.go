@@ -23,15 +23,15 @@ import (
 	"go.etcd.io/etcd/server/v3/lease/leasepb"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/kanzen-io/kanzen/internal/store/dbfile"
 )
 
 // Backups, and what is moved to an etcd or comes from one, are files of etcd's database: one format for all engines, which etcd's own tools read.
-//
-// In its bucket "key" is every change by its revision: 8 bytes of the revision, '_', 8 bytes that tell the changes of one revision apart, and 't' if
-// the key was deleted.
+// dbfile.Writer says how changes are laid down in it.
 
-// maxFileTxn is how many changes are written to a file at a time.
-const maxFileTxn = 10_000
+// roomEvery is how many changes are written to a file between looks at the room on the disk.
+const roomEvery = 10_000
 
 // snapshotDir is what the names of directories begin with in which snapshots are made. What a process has left is removed by the next.
 const snapshotDir = "snapshot-"
@@ -104,11 +104,6 @@ type place struct {
 
 // export writes the database as of its newest revision to a new file of etcd's.
 func (d *DB) export(ctx context.Context, path string) (err error) {
-	file, err := bolt.Open(path, 0o600, &bolt.Options{NoSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
 	tree := d.tree.NewSnapshot() // no compaction takes anything from it
 	defer func() { err = errors.Join(err, tree.Close()) }()
 	head, compacted := d.durable.head(), d.compacted.Load()
@@ -116,36 +111,34 @@ func (d *DB) export(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	leases := map[int64]bool{}
-	if err := writeHead(file, compacted); err != nil {
+	w, err := dbfile.Create(path)
+	if err != nil {
 		return err
 	}
+	leases := map[int64]bool{}
+	if err := errors.Join(w.Compacted(compacted), d.exportAll(ctx, tree, w, places, leases), writeLeases(w, leases, d.clock.Now())); err != nil {
+		return errors.Join(err, w.Abort())
+	}
+	return w.Close()
+}
+
+// exportAll writes all changes, and notes their leases.
+func (d *DB) exportAll(ctx context.Context, tree *pebble.Snapshot, w *dbfile.Writer, places []place, leases map[int64]bool) error {
 	sub, last := int64(0), int64(0)
-	for some := range slices.Chunk(places, maxFileTxn) {
-		if err := errors.Join(ctx.Err(), d.disk.Room()); err != nil {
-			return err // the file must not take the room that writes need
-		}
-		err := file.Update(func(tx *bolt.Tx) error {
-			b := tx.Bucket(schema.Key.Name())
-			b.FillPercent = 1 // revisions only grow
-			for _, p := range some {
-				if sub++; p.rev != last {
-					sub, last = 0, p.rev
-				}
-				if err := exportOne(tree, b, p, sub, leases); err != nil {
-					return err
-				}
+	for n, p := range places {
+		if n%roomEvery == 0 {
+			if err := errors.Join(ctx.Err(), d.disk.Room()); err != nil {
+				return err // the file must not take the room that writes need
 			}
-			return nil
-		})
-		if err != nil {
+		}
+		if sub++; p.rev != last {
+			sub, last = 0, p.rev
+		}
+		if err := exportOne(tree, w, p, sub, leases); err != nil {
 			return err
 		}
 	}
-	if err := writeLeases(file, leases, d.clock.Now()); err != nil {
-		return err
-	}
-	return file.Sync()
+	return nil
 }
 
 // placesOf returns where all changes up to a revision are, in the order of revisions.
@@ -165,7 +158,7 @@ func placesOf(ctx context.Context, tree *pebble.Snapshot, head int64) (out []pla
 	return out, it.Error()
 }
 
-func exportOne(tree *pebble.Snapshot, to *bolt.Bucket, p place, sub int64, leases map[int64]bool) error {
+func exportOne(tree *pebble.Snapshot, w *dbfile.Writer, p place, sub int64, leases map[int64]bool) error {
 	value, done, err := tree.Get(p.key)
 	if err != nil {
 		return err
@@ -176,58 +169,22 @@ func exportOne(tree *pebble.Snapshot, to *bolt.Bucket, p place, sub int64, lease
 	if err != nil {
 		return err
 	}
-	out, at := &mvccpb.KeyValue{Key: key}, fileRevision(p.rev, sub)
+	out := &mvccpb.KeyValue{Key: key}
 	if r.exists() {
 		out.Value, out.CreateRevision, out.ModRevision, out.Version, out.Lease = r.value, r.created, r.rev, r.version, r.ends
-	} else {
-		at = append(at, 't')
 	}
 	if r.ends != 0 {
 		leases[r.ends] = true
 	}
-	b, err := proto.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return to.Put(at, b)
-}
-
-func fileRevision(rev, sub int64) []byte {
-	return binary.BigEndian.AppendUint64(append(binary.BigEndian.AppendUint64(nil, uint64(rev)), '_'), uint64(sub))
-}
-
-// writeHead makes the buckets that etcd expects, and says how far the history is compacted.
-func writeHead(file *bolt.DB, compacted int64) error {
-	return file.Update(func(tx *bolt.Tx) error {
-		for _, b := range schema.AllBuckets {
-			if _, err := tx.CreateBucketIfNotExists(b.Name()); err != nil {
-				return err
-			}
-		}
-		if compacted == 0 {
-			return nil
-		}
-		meta := tx.Bucket(schema.Meta.Name())
-		return errors.Join(meta.Put(schema.ScheduledCompactKeyName, fileRevision(compacted, 0)), meta.Put(schema.FinishedCompactKeyName, fileRevision(compacted, 0)))
-	})
+	return w.Put(p.rev, sub, out)
 }
 
 // writeLeases writes a lease for each time at which keys end; its ID is that time.
-func writeLeases(file *bolt.DB, ends map[int64]bool, now time.Time) error {
-	return file.Update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(schema.Lease.Name())
-		for _, at := range slices.Sorted(maps.Keys(ends)) {
-			l := &leasepb.Lease{ID: at, TTL: max(1, int64(time.Unix(0, at).Sub(now)/time.Second))}
-			value, err := proto.Marshal(l)
-			if err != nil {
-				return err
-			}
-			if err := b.Put(binary.BigEndian.AppendUint64(nil, uint64(at)), value); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+func writeLeases(w *dbfile.Writer, ends map[int64]bool, now time.Time) (err error) {
+	for _, at := range slices.Sorted(maps.Keys(ends)) {
+		err = errors.Join(err, w.Lease(at, max(1, int64(time.Unix(0, at).Sub(now)/time.Second))))
+	}
+	return err
 }
 
 // Import makes a database of a file of etcd's, with all its revisions. The directory must not have one.
