@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,13 +14,23 @@ import (
 )
 
 func migrateCommand() *cobra.Command {
-	dir, to := config.Standalone().DataDir, ""
+	dir, from, to := config.Standalone().DataDir, "", ""
+	var source config.Config // its etcd settings
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move a data directory from etcd to pebble or back",
+		Short: "Move a data directory from etcd to pebble or back, or fill one from kine or etcd",
 		Long: `Converts the database in --data-dir to the other engine. No server may be running
 on the directory. All revisions and the existing history are kept, so clients
-resume their watches. The old database stays in the directory under another name.`,
+resume their watches. The old database stays in the directory under another name.
+
+With --from, reads a database of kine or an etcd cluster instead, and makes a
+database in a data directory that has none. The source is only read, and may be
+in use; what is written to it afterwards is not in the new database.
+
+  kanzen migrate --from kine:sqlite:///var/lib/rancher/k3s/server/db/state.db --to pebble
+  kanzen migrate --from kine:postgres://user:password@host/kubernetes --to pebble
+  kanzen migrate --from etcd://10.0.0.1:2379,10.0.0.2:2379 --to etcd
+  kanzen migrate --from etcds://10.0.0.1:2379 --etcd-cafile ca.crt --to pebble`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if to != config.EngineEtcd && to != config.EnginePebble {
@@ -31,16 +43,66 @@ resume their watches. The old database stays in the directory under another name
 			if err != nil {
 				return err
 			}
-			m, err := snapshot.Move(cmd.Context(), abs, to, nil)
+			p := newProgress(cmd.ErrOrStderr())
+			defer p.end()
+			if from != "" {
+				m, err := bring(cmd.Context(), from, &source, abs, to, p)
+				if err != nil {
+					return err
+				}
+				p.end()
+				tell(cmd.OutOrStdout(), "%s now uses %s: %d keys at revision %d, with the history from revision %d\n", abs, m.To, m.Keys, m.Revision, max(1, m.Compacted))
+				return nil
+			}
+			m, err := snapshot.Move(cmd.Context(), abs, to, p.told)
 			if err != nil {
 				return err
 			}
+			p.end()
 			tell(cmd.OutOrStdout(), "%s now uses %s: %d keys at revision %d\nThe %s database is kept in %s; remove it when all is well.\n", abs, m.To, m.Keys, m.Revision, m.From, m.Kept)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", dir, "Data directory of the server.")
+	cmd.Flags().StringVar(&from, "from", from, "Database to read instead of the one in --data-dir: kine:sqlite://, kine:postgres://, etcd:// or, with TLS, etcds://.")
 	cmd.Flags().StringVar(&to, "to", to, "Engine to move to: etcd or pebble.")
+	addEtcdTLS(cmd.Flags(), &source)
 	cmd.SetUsageFunc(usage)
 	return cmd
+}
+
+// bring fills a data directory from a database elsewhere.
+func bring(ctx context.Context, from string, source *config.Config, dir, to string, p *progress) (*snapshot.Moved, error) {
+	save, done, err := sourceOf(ctx, from, source)
+	if err != nil {
+		return nil, fmt.Errorf("--from: %w", err)
+	}
+	defer done()
+	return snapshot.Bring(ctx, save, dir, to, p.told)
+}
+
+// sourceOf returns what saves the database that --from names.
+func sourceOf(ctx context.Context, from string, c *config.Config) (save snapshot.Saver, done func(), err error) {
+	if endpoint, ok := strings.CutPrefix(from, "kine:"); ok {
+		return snapshot.FromKine(endpoint), func() {}, nil
+	}
+	scheme, hosts, _ := strings.Cut(from, "://")
+	url, ok := map[string]string{"etcd": "http://", "etcds": "https://"}[scheme]
+	switch {
+	case !ok:
+		return nil, nil, errors.New("say kine:sqlite:///path, kine:postgres://user:password@host/database, etcd://host:2379 or, with TLS, etcds://host:2379")
+	case scheme == "etcd" && (c.EtcdCAFile != "" || c.EtcdCertFile != ""):
+		return nil, nil, errors.New("--etcd-cafile and --etcd-certfile are for TLS: say etcds://")
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		c.EtcdServers = append(c.EtcdServers, url+host)
+	}
+	db, err := dialEtcd(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := db.Reach(ctx, reachTimeout); err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return snapshot.FromEtcd(db), func() { _ = db.Close() }, nil
 }

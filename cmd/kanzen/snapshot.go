@@ -61,9 +61,13 @@ func (r *reached) addServer(fs *pflag.FlagSet) {
 
 func (r *reached) addEtcd(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&r.etcd.EtcdServers, "etcd-servers", nil, "URLs of an etcd cluster, instead of a server's embedded etcd.")
-	fs.StringVar(&r.etcd.EtcdCAFile, "etcd-cafile", "", "Authority of the etcd servers' certificates.")
-	fs.StringVar(&r.etcd.EtcdCertFile, "etcd-certfile", "", "Client certificate for etcd.")
-	fs.StringVar(&r.etcd.EtcdKeyFile, "etcd-keyfile", "", "Key of the client certificate for etcd.")
+	addEtcdTLS(fs, &r.etcd)
+}
+
+func addEtcdTLS(fs *pflag.FlagSet, c *config.Config) {
+	fs.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "Authority of the etcd servers' certificates.")
+	fs.StringVar(&c.EtcdCertFile, "etcd-certfile", "", "Client certificate for etcd.")
+	fs.StringVar(&c.EtcdKeyFile, "etcd-keyfile", "", "Key of the client certificate for etcd.")
 }
 
 // server connects to the running server.
@@ -87,14 +91,18 @@ func (r *reached) cluster() (*etcd.DB, error) {
 	if len(r.etcd.EtcdServers) == 0 {
 		return nil, nil
 	}
-	if err := r.etcd.CheckEtcdServers(); err != nil {
+	return dialEtcd(&r.etcd)
+}
+
+func dialEtcd(c *config.Config) (*etcd.DB, error) {
+	if err := c.CheckEtcdServers(); err != nil {
 		return nil, err
 	}
-	t, err := r.etcd.EtcdTLS()
+	t, err := c.EtcdTLS()
 	if err != nil {
 		return nil, err
 	}
-	return etcd.Dial(etcd.Cluster{Endpoints: r.etcd.EtcdServers, TLS: t})
+	return etcd.Dial(etcd.Cluster{Endpoints: c.EtcdServers, TLS: t})
 }
 
 // read has what commands need that read snapshots.

@@ -52,6 +52,44 @@ func Open(dir string) (unlock func() error, err error) {
 	return unlock, nil
 }
 
+// Claim opens a directory as Open does, for one who puts a database into it: servers are kept off until release is called. Unless the database is
+// kept, release removes what Claim has made.
+func Claim(dir string) (release func(keep bool) error, err error) {
+	_, statErr := os.Stat(dir)
+	isNew := errors.Is(statErr, fs.ErrNotExist)
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	unlock, err := Exclusive(dir)
+	if err != nil {
+		return nil, err
+	}
+	before, err := readMark(dir)
+	if err == nil {
+		err = writeMark(dir)
+	}
+	release = func(keep bool) (err error) {
+		if !keep && before == nil {
+			err = removeIfThere(filepath.Join(dir, markFile))
+		}
+		if !keep && isNew {
+			err = errors.Join(err, removeIfThere(filepath.Join(dir, lockFile)), os.Remove(dir))
+		}
+		return errors.Join(err, unlock())
+	}
+	if err != nil {
+		return nil, errors.Join(err, release(false))
+	}
+	return release, nil
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 func makeDir(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if info, statErr := os.Stat(dir); statErr == nil && !info.IsDir() {
@@ -138,7 +176,7 @@ func newer(a, b string) bool {
 
 // expected are the names that a directory without a mark may have: what was restored into it or brought along, and what a new file
 // system has.
-var expected = []string{lockFile, markFile, "etcd", "pki", "snapshots", "lost+found"}
+var expected = []string{lockFile, markFile, "etcd", "pebble", "pki", "snapshots", "lost+found"}
 
 // empty reports whether a directory has nothing but a lock. It is an error if it has files that cannot be a server's: data and keys
 // beside them would be removed, changed or published together with them one day.

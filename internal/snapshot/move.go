@@ -21,6 +21,7 @@ import (
 type Moved struct {
 	From, To       string // engines
 	Revision, Keys int64  // of the database, the same before and after
+	Compacted      int64  // the revision from which there is history
 	Kept           string // where the old database is now
 }
 
@@ -43,43 +44,74 @@ func Move(ctx context.Context, dataDir, to string, progress func(bytes int64)) (
 	if files, err := os.ReadDir(from); err != nil || len(files) == 0 {
 		return nil, fmt.Errorf("%s has no database of %s", dataDir, m.From)
 	}
-	for _, path := range []string{filepath.Join(dataDir, to), m.Kept} {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s is there already; move it away first", path)
-		}
+	if err := absent(filepath.Join(dataDir, to), m.Kept); err != nil {
+		return nil, err
 	}
 	unlock, err := datadir.Exclusive(dataDir) // a server that began now would write to the old one
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	save := func(ctx context.Context, file string, progress func(int64)) error {
+		return saveEngine(ctx, m.From, from, file, progress)
+	}
+	return m, m.make(ctx, dataDir, save, progress, func(made string) error {
+		if err := os.Rename(from, m.Kept); err != nil {
+			return err
+		}
+		if err := os.Rename(made, filepath.Join(dataDir, to)); err != nil {
+			return errors.Join(err, os.Rename(m.Kept, from))
+		}
+		return nil
+	})
+}
+
+// absent returns an error if one of the paths exists.
+func absent(paths ...string) error {
+	for _, path := range paths {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is there already; move it away first", path)
+		}
+	}
+	return nil
+}
+
+// make makes a database of the snapshot that save writes, compares the two, and has place put the database where it belongs.
+func (m *Moved) make(ctx context.Context, dataDir string, save Saver, progress func(bytes int64), place func(made string) error) (err error) {
 	tmp, err := os.MkdirTemp(dataDir, "migrate-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	file, made := filepath.Join(tmp, "saved"), filepath.Join(tmp, to)
-	if m.Revision, m.Keys, err = saveEngine(ctx, m.From, from, file, progress); err != nil {
-		return nil, err
+	file, made := filepath.Join(tmp, "saved"), filepath.Join(tmp, m.To)
+	if err := save(ctx, file, progress); err != nil {
+		return err
 	}
-	if to == config.EngineEtcd {
+	f, err := Open(ctx, file)
+	if err != nil {
+		return err
+	}
+	// An empty database is at revision 1.
+	m.Compacted = f.Compacted
+	m.Revision, m.Keys = max(1, f.Revision, f.Compacted), int64(len(f.Entries))
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if m.To == config.EngineEtcd {
 		err = RestoreData(ctx, file, made, SoleMember(), 0)
 	} else {
 		_, err = pebble.Import(ctx, file, pebble.Config{Dir: made, KeepEnded: true})
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := m.verify(ctx, made); err != nil {
-		return nil, err
+		return err
 	}
-	if err := os.Rename(from, m.Kept); err != nil {
-		return nil, err
+	if err := place(made); err != nil {
+		return err
 	}
-	if err := os.Rename(made, filepath.Join(dataDir, to)); err != nil {
-		return nil, errors.Join(err, os.Rename(m.Kept, from))
-	}
-	return m, syncDir(dataDir)
+	return syncDir(dataDir)
 }
 
 // openEngine opens a database of an engine. Keys that have ended are left to the server.
@@ -90,22 +122,14 @@ func openEngine(ctx context.Context, engine, dir string) (moving, error) {
 	return etcd.OpenEmbedded(ctx, etcd.Embedded{Dir: dir, QuotaBytes: 8 << 30})
 }
 
-// saveEngine writes a snapshot of a database to a file, and returns its newest revision and the number of its keys.
-func saveEngine(ctx context.Context, engine, dir, file string, progress func(bytes int64)) (rev, keys int64, err error) {
+// saveEngine writes a snapshot of a database to a file.
+func saveEngine(ctx context.Context, engine, dir, file string, progress func(bytes int64)) (err error) {
 	db, err := openEngine(ctx, engine, dir)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := save(ctx, db, file, progress); err != nil {
-		return 0, 0, err
-	}
-	f, err := Open(ctx, file)
-	if err != nil {
-		return 0, 0, err
-	}
-	// An empty database is at revision 1.
-	return max(1, f.Revision, f.Compacted), int64(len(f.Entries)), f.Close()
+	return save(ctx, db, file, progress)
 }
 
 // save writes a snapshot of an open database to a file.

@@ -63,13 +63,15 @@ func (d *DB) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	switch inFile := info.Size() / d.pageSize; {
+	there := info.Size() / d.pageSize
+	switch {
 	case d.wal != nil && d.wal.pages > 0:
-		d.pages = d.wal.pages
+		d.pages, there = d.wal.pages, there+int64(len(d.wal.frames))
 	case d.pages == 0:
-		d.pages = uint32(min(inFile, math.MaxUint32))
-	case int64(d.pages) > inFile:
-		return fmt.Errorf("it has %d pages, and says that it has %d", inFile, d.pages)
+		d.pages = uint32(min(there, math.MaxUint32))
+	}
+	if int64(d.pages) > there {
+		return fmt.Errorf("it has %d pages, and says that it has %d", there, d.pages)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 type Row struct {
 	ID int64
 
-	d        *DB
+	scan     *scan
 	page     uint32 // where it is
 	size     int    // of its payload
 	payload  []byte // as much of it as has been read
@@ -55,12 +55,12 @@ func (r *Row) read(cell []byte) error {
 	if m == 0 {
 		return errRowShort
 	}
-	if size < 0 || size > maxPayload {
+	if size < 0 || size > maxPayload || size > int64(r.scan.d.pages)*r.scan.d.pageSize {
 		return fmt.Errorf("it says that it has %d bytes", size)
 	}
 	cell, r.ID, r.size, r.next = cell[n+m:], id, int(size), 0
 	r.types, r.starts = r.types[:0], r.starts[:0]
-	local := localBytes(r.size, r.d.usable)
+	local := localBytes(r.size, r.scan.d.usable)
 	if local < r.size {
 		if len(cell) < local+4 {
 			return errRowShort
@@ -92,11 +92,11 @@ func (r *Row) need(n int) error {
 		return fmt.Errorf("a value ends at byte %d of %d", n, r.size)
 	}
 	for len(r.payload) < n {
-		if err := r.d.page(r.next, r.overflow); err != nil {
+		if err := r.scan.page(r.next, r.overflow); err != nil {
 			return fmt.Errorf("continued: %w", err)
 		}
 		r.next = big.Uint32(r.overflow)
-		r.payload = append(r.payload, r.overflow[4:min(r.d.usable, 4+r.size-len(r.payload))]...)
+		r.payload = append(r.payload, r.overflow[4:min(r.scan.d.usable, 4+r.size-len(r.payload))]...)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type scan struct {
 	d       *DB
 	ctx     context.Context //nolint:containedctx // it lasts as long as the scan
 	each    func(*Row) error
-	seen    []uint64 // a bit for each page of the tree
+	seen    []uint64 // a bit for each page of the table
 	buffers [][]byte // a page for each level
 	row     Row      // that is passed to each
 	last    int64    // row ID
@@ -31,7 +31,7 @@ type scan struct {
 // scan calls each with every row of the table whose root is a page. The row is valid during the call only.
 func (d *DB) scan(ctx context.Context, root uint32, each func(*Row) error) error {
 	s := &scan{d: d, ctx: ctx, each: each, seen: make([]uint64, d.pages/64+1), root: root}
-	s.row = Row{d: d, overflow: make([]byte, d.pageSize)}
+	s.row = Row{scan: s, overflow: make([]byte, d.pageSize)}
 	return s.tree(root, 0, math.MinInt64, math.MaxInt64)
 }
 
@@ -44,13 +44,9 @@ func (s *scan) tree(page uint32, depth int, low, high int64) error {
 		s.buffers = append(s.buffers, make([]byte, s.d.pageSize))
 	}
 	b := s.buffers[depth]
-	if err := errors.Join(s.ctx.Err(), s.d.page(page, b)); err != nil {
+	if err := errors.Join(s.ctx.Err(), s.page(page, b)); err != nil {
 		return err
 	}
-	if s.seen[page/64]&(1<<(page%64)) != 0 {
-		return fmt.Errorf("page %d is used twice", page)
-	}
-	s.seen[page/64] |= 1 << (page % 64)
 	body := b[:s.d.usable]
 	at := 0
 	if page == 1 {
@@ -63,6 +59,18 @@ func (s *scan) tree(page uint32, depth int, low, high int64) error {
 		return s.interior(page, body, at, depth, low, high)
 	}
 	return fmt.Errorf("page %d: it is no page of a table (%#x)", page, body[at])
+}
+
+// page reads a page of the table into b. Each page has one place, so that a scan comes to an end.
+func (s *scan) page(n uint32, b []byte) error {
+	if err := s.d.page(n, b); err != nil {
+		return err
+	}
+	if s.seen[n/64]&(1<<(n%64)) != 0 {
+		return fmt.Errorf("page %d is used twice", n)
+	}
+	s.seen[n/64] |= 1 << (n % 64)
+	return nil
 }
 
 // cells returns where the cells of a page are.
