@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/kine"
 	"github.com/kanzen-io/kanzen/internal/snapshot"
 )
 
@@ -84,7 +85,7 @@ func bring(ctx context.Context, from string, source *config.Config, dir, to stri
 // sourceOf returns what saves the database that --from names.
 func sourceOf(ctx context.Context, from string, c *config.Config) (save snapshot.Saver, done func(), err error) {
 	if endpoint, ok := strings.CutPrefix(from, "kine:"); ok {
-		return snapshot.FromKine(endpoint), func() {}, nil
+		return kine.Saver(endpoint), func() {}, nil
 	}
 	scheme, hosts, _ := strings.Cut(from, "://")
 	url, ok := map[string]string{"etcd": "http://", "etcds": "https://"}[scheme]

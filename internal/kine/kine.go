@@ -24,8 +24,11 @@ package kine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/kanzen-io/kanzen/internal/snapshot"
 )
 
 // Row is a row of the table.
@@ -62,5 +65,20 @@ func Open(ctx context.Context, endpoint string) (Source, error) {
 		return openPostgres(ctx, rest)
 	default:
 		return nil, fmt.Errorf("%q is no database of kine that can be read: known are %s:///path and %s://user:password@host/database", scheme, sqliteScheme, postgresScheme)
+	}
+}
+
+// Saver saves a database of kine, which may be in use.
+func Saver(endpoint string) snapshot.Saver {
+	return func(ctx context.Context, file string, progress func(bytes int64)) (err error) {
+		from, err := Open(ctx, endpoint)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, from.Close()) }()
+		if err := Save(ctx, from, file, progress); err != nil {
+			return err
+		}
+		return snapshot.AddChecksum(file)
 	}
 }

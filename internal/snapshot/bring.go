@@ -10,7 +10,6 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/datadir"
-	"github.com/kanzen-io/kanzen/internal/kine"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
 
@@ -32,21 +31,6 @@ func Bring(ctx context.Context, from Saver, dataDir, to string, progress func(by
 	return m, m.make(ctx, dataDir, from, progress, func(made string) error { return os.Rename(made, filepath.Join(dataDir, to)) })
 }
 
-// FromKine saves a database of kine, which may be in use.
-func FromKine(endpoint string) Saver {
-	return func(ctx context.Context, file string, progress func(bytes int64)) (err error) {
-		from, err := kine.Open(ctx, endpoint)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, from.Close()) }()
-		if err := kine.Save(ctx, from, file, progress); err != nil {
-			return err
-		}
-		return addChecksum(file)
-	}
-}
-
 // FromEtcd saves an etcd cluster.
 func FromEtcd(db *etcd.DB) Saver {
 	return func(ctx context.Context, file string, progress func(bytes int64)) (err error) {
@@ -54,8 +38,8 @@ func FromEtcd(db *etcd.DB) Saver {
 	}
 }
 
-// addChecksum makes a snapshot of a file of etcd's database.
-func addChecksum(path string) (err error) {
+// AddChecksum makes a snapshot of a file of etcd's database.
+func AddChecksum(path string) (err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err

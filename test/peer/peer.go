@@ -72,6 +72,18 @@ func Etcd(t testing.TB) string {
 	return client
 }
 
+// Kine starts kine on a new database of SQLite. It returns its address, for kube-apiserver, and the database's, as kine takes it.
+func Kine(t testing.TB) (address, endpoint string) {
+	t.Helper()
+	path, dir, port := os.Getenv("KINE"), t.TempDir(), FreePort(t)
+	if path == "" {
+		path = program(t, "kine")
+	}
+	endpoint = "sqlite://" + filepath.Join(dir, "state.db") + "?_journal_mode=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate" // as k3s has it
+	run(t, dir, path, "--listen-address", "127.0.0.1:"+port, "--endpoint", endpoint, "--metrics-bind-address", "0")
+	return "http://127.0.0.1:" + port, endpoint
+}
+
 // StartOn is Start on the data of an etcd. Servers with different arguments may share it.
 func StartOn(t testing.TB, etcd string, args ...string) *rest.Config {
 	t.Helper()

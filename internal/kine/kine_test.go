@@ -1,4 +1,4 @@
-package snapshot_test
+package kine_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/kanzen-io/kanzen/internal/kine"
 	"github.com/kanzen-io/kanzen/internal/snapshot"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
@@ -144,9 +145,9 @@ func sources(t *testing.T) map[string]string {
 	return all
 }
 
-// TestBringFromKine fills databases of kine at random, brings them to both engines while kine runs, and compares what kine and the new database
+// TestAsKine fills databases of kine at random, brings them to both engines while kine runs, and compares what kine and the new database
 // answer at each revision that kine has.
-func TestBringFromKine(t *testing.T) {
+func TestAsKine(t *testing.T) {
 	t.Parallel()
 	kineProgram(t)
 	for name, endpoint := range sources(t) {
@@ -157,7 +158,7 @@ func TestBringFromKine(t *testing.T) {
 				randomWrites(t, c, rand.New(rand.NewPCG(seed, 1)), 250)
 				for _, engine := range []string{"pebble", "etcd"} {
 					dir := filepath.Join(t.TempDir(), "data")
-					m, err := snapshot.Bring(t.Context(), snapshot.FromKine(endpoint), dir, engine, nil)
+					m, err := snapshot.Bring(t.Context(), kine.Saver(endpoint), dir, engine, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
