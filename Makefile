@@ -59,11 +59,12 @@ test-deep: build
 
 # What needs kube-apiserver, which is built first: whether what is generated from it is stale, and whether one can take over the
 # etcd of the other.
-test-peer: build
+test-peer: build $(if $(shell command -v cc),bench/peer/bin/kine)
 	@echo "building kube-apiserver and etcd of Kubernetes 1.37 (minutes the first time), then comparing what was generated from them"
 	@$(MAKE) --no-print-directory stale
-	@echo "tests of both on one etcd (three minutes)"
-	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 30m -run 'TestTakeover|TestCorruptObjects|TestEncryptionBesidePeer|TestSameIsEncrypted|TestKMSPlugins|TestKMSv1|TestEtcdFaults|TestEtcdServersOverrides' .
+	@echo "tests of both on one etcd, and of data that kine keeps (three minutes)"
+	$(GO) test -vet=off -count=1 ./internal/kine
+	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 30m -run 'TestTakeover|TestMigrateFromKine|TestCorruptObjects|TestEncryptionBesidePeer|TestSameIsEncrypted|TestKMSPlugins|TestKMSv1|TestEtcdFaults|TestEtcdServersOverrides' .
 
 # Compiles for every platform.
 cross:
@@ -194,7 +195,7 @@ bench/peer/bin/kube-apiserver:
 stale: generate
 	git diff --exit-code -- internal/openapi/data internal/features internal/authz/bootstrap/policy.jsonl
 
-bench/peer/bin/etcd bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler bench/peer/bin/e2e.test bench/peer/bin/ginkgo:
+bench/peer/bin/etcd bench/peer/bin/kine bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler bench/peer/bin/e2e.test bench/peer/bin/ginkgo:
 	$(MAKE) -C bench/peer bin/$(@F)
 
 bench: build
