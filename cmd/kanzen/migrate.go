@@ -40,27 +40,28 @@ in use; what is written to it afterwards is not in the new database.
 			if dir == "" {
 				return errors.New("--data-dir: name the server's data directory")
 			}
+			if tls := source.EtcdCAFile + source.EtcdCertFile + source.EtcdKeyFile; tls != "" && !strings.HasPrefix(from, "etcds://") {
+				return errors.New("--etcd-cafile, --etcd-certfile and --etcd-keyfile are for --from etcds://")
+			}
 			abs, err := filepath.Abs(dir)
 			if err != nil {
 				return err
 			}
 			p := newProgress(cmd.ErrOrStderr())
-			defer p.end()
-			if from != "" {
-				m, err := bring(cmd.Context(), from, &source, abs, to, p)
-				if err != nil {
-					return err
-				}
-				p.end()
-				tell(cmd.OutOrStdout(), "%s now uses %s: %d keys at revision %d, with the history from revision %d\n", abs, m.To, m.Keys, m.Revision, max(1, m.Compacted))
-				return nil
+			var m *snapshot.Moved
+			if from == "" {
+				m, err = snapshot.Move(cmd.Context(), abs, to, p.told)
+			} else {
+				m, err = bring(cmd.Context(), from, &source, abs, to, p.told)
 			}
-			m, err := snapshot.Move(cmd.Context(), abs, to, p.told)
+			p.end()
 			if err != nil {
 				return err
 			}
-			p.end()
-			tell(cmd.OutOrStdout(), "%s now uses %s: %d keys at revision %d\nThe %s database is kept in %s; remove it when all is well.\n", abs, m.To, m.Keys, m.Revision, m.From, m.Kept)
+			tell(cmd.OutOrStdout(), "%s now uses %s: %d keys at revision %d, with the history from revision %d\n", abs, m.To, m.Keys, m.Revision, max(1, m.Compacted))
+			if m.Kept != "" {
+				tell(cmd.OutOrStdout(), "The %s database is kept in %s; remove it when all is well.\n", m.From, m.Kept)
+			}
 			return nil
 		},
 	}
@@ -73,13 +74,13 @@ in use; what is written to it afterwards is not in the new database.
 }
 
 // bring fills a data directory from a database elsewhere.
-func bring(ctx context.Context, from string, source *config.Config, dir, to string, p *progress) (*snapshot.Moved, error) {
+func bring(ctx context.Context, from string, source *config.Config, dir, to string, progress func(bytes int64)) (*snapshot.Moved, error) {
 	save, done, err := sourceOf(ctx, from, source)
 	if err != nil {
 		return nil, fmt.Errorf("--from: %w", err)
 	}
 	defer done()
-	return snapshot.Bring(ctx, save, dir, to, p.told)
+	return snapshot.Bring(ctx, save, dir, to, progress)
 }
 
 // sourceOf returns what saves the database that --from names.
@@ -89,11 +90,8 @@ func sourceOf(ctx context.Context, from string, c *config.Config) (save snapshot
 	}
 	scheme, hosts, _ := strings.Cut(from, "://")
 	url, ok := map[string]string{"etcd": "http://", "etcds": "https://"}[scheme]
-	switch {
-	case !ok:
+	if !ok {
 		return nil, nil, errors.New("say kine:sqlite:///path, kine:postgres://user:password@host/database, etcd://host:2379 or, with TLS, etcds://host:2379")
-	case scheme == "etcd" && (c.EtcdCAFile != "" || c.EtcdCertFile != ""):
-		return nil, nil, errors.New("--etcd-cafile and --etcd-certfile are for TLS: say etcds://")
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
 		c.EtcdServers = append(c.EtcdServers, url+host)

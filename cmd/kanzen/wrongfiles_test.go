@@ -164,7 +164,8 @@ func TestEveryFileIsChecked(t *testing.T) {
 // arguments are what commands need beside flags.
 var arguments = map[string][]string{
 	"kanzen test": {"--", "true"}, "kanzen snapshot save": {"unsaved.db"}, "kanzen member add": {"two", "https://127.0.0.1:2"}, "kanzen member remove": {"two"},
-	"kanzen apply": {"-f", "kwok.yaml"}, "kanzen plan": {"-f", "kwok.yaml"},
+	"kanzen migrate": {"--to=pebble", "--from=etcds://127.0.0.1:1"},
+	"kanzen apply":   {"-f", "kwok.yaml"}, "kanzen plan": {"-f", "kwok.yaml"},
 	"kanzen fork create": {"a"}, "kanzen fork delete": {"a"}, "kanzen fork diff": {"a"}, "kanzen fork merge": {"a"}, "kanzen fork kubeconfig": {"a"},
 	"kanzen history": {"namespace/default"}, "kanzen get": {"namespace/default"}, "kanzen diff": {"namespace/default@1h"}, "kanzen blame": {"namespace/default"},
 	"kanzen undelete": {"namespace/default"}, "kanzen forget": {"namespace/default"},

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-
 	"github.com/kanzen-io/kanzen/internal/store/dbfile"
 )
 
@@ -66,61 +64,60 @@ func (h *history) add(r *Row) error {
 		return fmt.Errorf("row %d comes after row %d", r.ID, h.head)
 	}
 	h.head, h.atCompact = r.ID, h.atCompact || r.ID == h.compacted && !r.Deleted
-	kv, deleted := changeOf(r)
-	before, known := h.keys[string(kv.Key)]
+	c := changeOf(r)
+	before, known := h.keys[string(c.Key)]
 	if known && r.ID <= h.compacted { // kine has compacted, and left a row
 		if err := h.w.Drop(before.revision, 0); err != nil {
 			return err
 		}
 	}
-	if deleted {
-		delete(h.keys, string(kv.Key))
+	if c.Deleted {
+		delete(h.keys, string(c.Key))
 		if r.ID <= h.compacted {
 			return nil
 		}
-		return h.w.Put(r.ID, 0, &mvccpb.KeyValue{Key: kv.Key})
+		return h.w.Put(c)
 	}
-	h.number(r, kv, before)
-	h.keys[string(kv.Key)] = state{kv.CreateRevision, kv.ModRevision, kv.Version}
-	if kv.Lease != 0 {
-		h.leases[kv.Lease] = true
+	number(&c, r, before)
+	h.keys[string(c.Key)] = state{c.Created, c.Rev, c.Version}
+	if c.Lease != 0 {
+		h.leases[c.Lease] = true
 	}
-	if h.bytes += int64(len(kv.Value)); h.progress != nil {
+	if h.bytes += int64(len(c.Value)); h.progress != nil {
 		h.progress(h.bytes)
 	}
-	return h.w.Put(r.ID, 0, kv)
+	return h.w.Put(c)
 }
 
-// number gives a key its revisions and its version. kine does not count versions: they are counted from the history that there is. A key whose
-// creation was compacted has had two versions at least.
-func (h *history) number(r *Row, kv *mvccpb.KeyValue, before state) {
-	kv.ModRevision = r.ID
-	kv.CreateRevision = r.CreateRevision
-	if r.Created {
-		kv.CreateRevision = r.ID
-	} else if r.CreateRevision <= 0 || r.CreateRevision > r.ID { // as old versions of kine have left it
-		kv.CreateRevision = cmp.Or(before.created, r.ID)
+// number gives a key the revision of its creation, and its version. kine does not count versions: they are counted from the history that there is. A
+// key whose creation was compacted has had two versions at least.
+func number(c *dbfile.Change, r *Row, before state) {
+	switch c.Created = r.CreateRevision; {
+	case r.Created:
+		c.Created = r.ID
+	case r.CreateRevision <= 0 || r.CreateRevision > r.ID: // as old versions of kine have left it
+		c.Created = cmp.Or(before.created, r.ID)
 	}
 	switch {
-	case kv.Version > 0: // the row says it
-	case kv.CreateRevision == r.ID:
-		kv.Version = 1
+	case c.Version > 0: // the row says it
+	case c.Created == r.ID:
+		c.Version = 1
 	default:
-		kv.Version = max(before.version, 1) + 1
+		c.Version = max(before.version, 1) + 1
 	}
 }
 
 // changeOf is the change that a row stands for.
-func changeOf(r *Row) (kv *mvccpb.KeyValue, deleted bool) {
-	kv = &mvccpb.KeyValue{Key: []byte(r.Name), Value: r.Value, Lease: min(max(r.Lease, 0), maxLease)}
+func changeOf(r *Row) dbfile.Change {
+	c := dbfile.Change{Rev: r.ID, Key: []byte(r.Name), Value: r.Value, Lease: min(max(r.Lease, 0), maxLease), Deleted: r.Deleted}
 	switch r.Name {
 	case compactKey: // no key of a client: nothing changed at its revision
-		return gap(r.ID), true
+		return gap(r.ID)
 	case apiCompactKey:
-		kv.Key = []byte(compactKey)
-		kv.Version, kv.Value = versioned(r.Value)
+		c.Key = []byte(compactKey)
+		c.Version, c.Value = versioned(r.Value)
 	}
-	return kv, r.Deleted
+	return c
 }
 
 // versioned takes the value of apiCompactKey apart. Old versions of kine stored the version alone.
@@ -155,7 +152,7 @@ func (h *history) endCompaction() error {
 		return h.w.Compacted(h.compacted)
 	}
 	if h.compacted++; h.compacted > h.head {
-		if err := h.w.Put(h.compacted, 0, gap(h.compacted)); err != nil {
+		if err := h.w.Put(gap(h.compacted)); err != nil {
 			return err
 		}
 	}
@@ -163,6 +160,6 @@ func (h *history) endCompaction() error {
 }
 
 // gap is the change at a revision at which no key of a client changed, as kine has it.
-func gap(rev int64) *mvccpb.KeyValue {
-	return &mvccpb.KeyValue{Key: fmt.Appendf(nil, "%s%d", gapPrefix, rev)}
+func gap(rev int64) dbfile.Change {
+	return dbfile.Change{Rev: rev, Key: fmt.Appendf(nil, "%s%d", gapPrefix, rev), Deleted: true}
 }

@@ -50,11 +50,23 @@ func Create(path string) (*Writer, error) {
 	return w, nil
 }
 
-// Put writes a change. sub tells the changes of a revision apart, from 0 on. kv is the key after the change; if it has no revision, it was deleted.
-func (w *Writer) Put(rev, sub int64, kv *mvccpb.KeyValue) error {
-	at := revision(rev, sub)
-	if kv.ModRevision == 0 {
+// Change is a change of a key.
+type Change struct {
+	Rev, Sub   int64 // Sub tells the changes of a revision apart, from 0 on
+	Key, Value []byte
+	// Created is the revision of the key's creation, Version counts its changes since then, and Lease is the ID of its lease (0: none). They
+	// are 0 if the key was deleted.
+	Created, Version, Lease int64
+	Deleted                 bool
+}
+
+// Put writes a change.
+func (w *Writer) Put(c Change) error {
+	at, kv := revision(c.Rev, c.Sub), &mvccpb.KeyValue{Key: c.Key}
+	if c.Deleted {
 		at = append(at, 't')
+	} else {
+		kv.Value, kv.CreateRevision, kv.ModRevision, kv.Version, kv.Lease = c.Value, c.Created, c.Rev, c.Version, c.Lease
 	}
 	value, err := proto.Marshal(kv)
 	if err != nil {

@@ -169,14 +169,10 @@ func exportOne(tree *pebble.Snapshot, w *dbfile.Writer, p place, sub int64, leas
 	if err != nil {
 		return err
 	}
-	out := &mvccpb.KeyValue{Key: key}
-	if r.exists() {
-		out.Value, out.CreateRevision, out.ModRevision, out.Version, out.Lease = r.value, r.created, r.rev, r.version, r.ends
-	}
 	if r.ends != 0 {
 		leases[r.ends] = true
 	}
-	return w.Put(p.rev, sub, out)
+	return w.Put(dbfile.Change{Rev: p.rev, Sub: sub, Key: key, Value: r.value, Created: r.created, Version: r.version, Lease: r.ends, Deleted: !r.exists()})
 }
 
 // writeLeases writes a lease for each time at which keys end; its ID is that time.

@@ -143,12 +143,18 @@ func (s *Server) pipe(to, from net.Conn) {
 	}
 }
 
+// Address is that of the proxy.
+func (s *Server) Address() string { return s.front.Addr().String() }
+
+// CertFile has the certificate of a secure server, which is its own authority.
+func (s *Server) CertFile() string { return s.tls.CertFile }
+
 // Dial connects to the server, by way of the proxy.
 func (s *Server) Dial() *etcd.DB {
 	s.t.Helper()
-	c := etcd.Cluster{Endpoints: []string{s.front.Addr().String()}}
+	c := etcd.Cluster{Endpoints: []string{s.Address()}}
 	if !s.tls.Empty() {
-		pem, err := os.ReadFile(s.tls.CertFile)
+		pem, err := os.ReadFile(s.CertFile())
 		if err != nil {
 			s.t.Fatal(err)
 		}
