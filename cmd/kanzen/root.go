@@ -40,7 +40,7 @@ Under the name etcd it is etcd's own server.`,
 	cmd.AddCommand(applyCommand(), planCommand(), forkCommand())
 	cmd.AddCommand(historyCommand(), getCommand(), diffCommand(), blameCommand(), undeleteCommand(), forgetCommand())
 	cmd.AddCommand(whyCommand(), explainAccessCommand(), grantCommand(), topCommand(), diagnoseCommand(), recordCommand(), consoleCommand())
-	cmd.AddCommand(assetsCommand(), snapshotCommand(), migrateCommand(), checkCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
+	cmd.AddCommand(assetsCommand(), snapshotCommand(), spaceCommand(), migrateCommand(), checkCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())
 	explainArguments(cmd)
 	checkTexts(cmd, true)
 	return cmd

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -246,19 +244,12 @@ func snapshotInspectCommand() *cobra.Command {
 				return err
 			}
 			defer done()
-			f, err := snapshot.Open(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			found, err := k.Inspect(cmd.Context(), f)
+			found, err := k.Inspect(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			if r.output == "json" {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(found)
+				return printJSON(cmd.OutOrStdout(), found)
 			}
 			return printInspection(cmd.OutOrStdout(), found)
 		},
@@ -269,21 +260,8 @@ func snapshotInspectCommand() *cobra.Command {
 }
 
 func printInspection(out io.Writer, i *snapshot.Inspection) error {
-	tell(out, "file:      %s, %s\nsha256:    %s\nrevision:  %d (history from %d)\nkeys:      %d\n\n", i.Path, size(i.Bytes), i.SHA256, i.Revision, i.Compacted, i.Keys)
-	w := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	tell(w, "RESOURCE\tOBJECTS\tBYTES\tENCRYPTED BY\n")
-	rows := i.Resources
-	if i.Other.Objects > 0 {
-		rows = append(rows, i.Other)
-	}
-	for _, s := range rows {
-		by := ""
-		for provider, n := range s.Encryption {
-			by += fmt.Sprintf("%s (%d) ", provider, n)
-		}
-		tell(w, "%s\t%d\t%d\t%s\n", s.Resource, s.Objects, s.Bytes, by)
-	}
-	return w.Flush()
+	tell(out, "file:      %s, %s\nsha256:    %s\n", i.Path, size(i.Bytes), i.SHA256)
+	return printSpace(out, i.Space)
 }
 
 // size prints bytes for humans.

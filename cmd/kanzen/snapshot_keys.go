@@ -74,12 +74,7 @@ func passphraseIn(path string) (string, error) {
 
 // lost says what does not work with a restored snapshot for want of keys; nil: there are none.
 func lost(ctx context.Context, k *snapshot.Kinds, file, dir string, keys *keyfile.Keys) (lines []string, err error) {
-	f, err := snapshot.Open(ctx, file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	is, err := k.Inspect(ctx, f)
+	is, err := k.Inspect(ctx, file)
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +85,13 @@ func lost(ctx context.Context, k *snapshot.Kinds, file, dir string, keys *keyfil
 	}
 	values, providers := []string{}, map[string]bool{}
 	for _, r := range is.Resources {
-		n := 0
+		n := int64(0)
 		for provider, values := range r.Encryption {
 			n += values
 			providers[provider] = true
 		}
 		if n > 0 {
-			values = append(values, fmt.Sprintf("%d %s", n, r.Resource))
+			values = append(values, fmt.Sprintf("%d %s", n, r.Name))
 		}
 	}
 	if len(values) > 0 && (keys == nil || !keys.Encrypted()) {

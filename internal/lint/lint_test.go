@@ -205,7 +205,7 @@ func TestStoreIsBelowHTTP(t *testing.T) {
 func TestEtcdIsBehindTheStore(t *testing.T) {
 	eachFile(t, false, func(path string, imports []string) {
 		if !strings.HasPrefix(path, "internal/") || strings.HasPrefix(path, "internal/store/etcd/") || strings.HasPrefix(path, "internal/snapshot/") ||
-			strings.HasPrefix(path, "internal/store/dbfile/") || path == "internal/store/pebble/etcdfile.go" {
+			strings.HasPrefix(path, "internal/store/etcdfile/") || path == "internal/store/pebble/etcdfile.go" {
 			return
 		}
 		above := path == "internal/process/databases.go" // opens it

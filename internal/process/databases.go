@@ -22,14 +22,16 @@ import (
 	"github.com/kanzen-io/kanzen/internal/pki"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/pebble"
 )
 
 // This file opens databases. It is the only one of the package that knows what they are; the others know store.DB, and what a
 // database may be able to do beyond that:
 
-// snapshotter is a database that streams a backup of itself.
+// snapshotter is a database that streams a backup of itself, and passes on what it is made of.
 type snapshotter interface {
+	kv.Recorded
 	Snapshot(ctx context.Context) (io.ReadCloser, error)
 }
 

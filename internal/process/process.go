@@ -20,6 +20,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/debug"
 	"github.com/kanzen-io/kanzen/internal/egress"
 	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/trim"
 )
 
@@ -34,6 +35,8 @@ type Process struct {
 	Others []Other
 	// Snapshot streams a backup of the database.
 	Snapshot func(ctx context.Context) (io.ReadCloser, error)
+	// Records are those of the database; nil if Snapshot is.
+	Records kv.Recorded
 	// Egress selects proxies for connections; nil: all connections are direct.
 	Egress *egress.Selector
 	// Shared has what is the same for all control planes.
@@ -147,7 +150,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	p.closers.Add(db.Close)
 	p.DB, p.opened = given.Around(db), db
 	if saves, ok := db.(snapshotter); ok {
-		p.Snapshot = saves.Snapshot
+		p.Snapshot, p.Records = saves.Snapshot, saves
 	}
 	if err := p.openOthers(cfg, open); err != nil {
 		return nil, err
@@ -164,7 +167,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 // metrics and no backup of the whole, and it connects to others by dial.
 func (p *Process) Hosted(db store.DB, dial *egress.Selector) *Process {
 	other := *p
-	other.DB, other.Others, other.Snapshot, other.Egress = db, nil, nil, dial
+	other.DB, other.Others, other.Snapshot, other.Records, other.Egress = db, nil, nil, nil, dial
 	other.Metrics, other.closers = prometheus.NewRegistry(), Closers{}
 	return &other
 }

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/snapshot"
 )
 
@@ -47,4 +49,22 @@ func (b *base) snapshots() *snapshot.Handler {
 		return nil
 	}
 	return snapshot.NewHandler(b.process.Snapshot, b.log)
+}
+
+// space returns the handler that says what takes the room of the database, where there are snapshots of it.
+func (b *base) space(h *history) *snapshot.SpaceHandler {
+	if b.snapshots() == nil {
+		return nil
+	}
+	return snapshot.NewSpaceHandler(func(ctx context.Context) (*snapshot.Space, error) {
+		kinds := snapshot.NewKinds(b.cfg.KeyPrefix(), builtin.Resources(builtin.Deps{}), nil)
+		out, err := kinds.Space(ctx, snapshot.Paced{Recorded: b.process.Records})
+		if err != nil {
+			return nil, err
+		}
+		if out.Disk, err = snapshot.DiskOf(ctx, b.process.DB); err == nil && h != nil {
+			out.History = &snapshot.Kept{Disk: snapshot.DirBytes(h.Dir), Bytes: h.Size()}
+		}
+		return out, err
+	}, b.log)
 }

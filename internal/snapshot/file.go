@@ -129,7 +129,19 @@ var (
 )
 
 // Open opens a snapshot and verifies its checksum. It looks at ctx while it reads the keys.
-func Open(ctx context.Context, path string) (_ *File, err error) {
+func Open(ctx context.Context, path string) (*File, error) {
+	f, err := open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.index(ctx); err != nil {
+		return nil, errors.Join(err, f.db.Close())
+	}
+	return f, nil
+}
+
+// open opens a verified snapshot, without its keys.
+func open(ctx context.Context, path string) (_ *File, err error) {
 	raw, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -144,11 +156,8 @@ func Open(ctx context.Context, path string) (_ *File, err error) {
 		return nil, err
 	}
 	f.Bytes = info.Size()
-	if f.db, err = bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true}); err != nil {
+	if f.db, err = bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true, PreLoadFreelist: true}); err != nil {
 		return nil, fmt.Errorf("%s: %w: %v", path, ErrDamaged, err)
-	}
-	if err := f.index(ctx); err != nil {
-		return nil, errors.Join(err, f.db.Close())
 	}
 	return f, nil
 }
@@ -193,6 +202,7 @@ func (f *File) index(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.Revision = max(f.Revision, f.Compacted) // its last changes may be deletions that were compacted
 	f.Entries = make([]Entry, 0, len(live))
 	for _, e := range live {
 		f.Entries = append(f.Entries, e)

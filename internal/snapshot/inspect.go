@@ -1,74 +1,47 @@
 package snapshot
 
 import (
-	"bytes"
 	"context"
-	"slices"
-	"strings"
-)
+	"errors"
+	"time"
 
-// Summary is what a snapshot has of one resource.
-type Summary struct {
-	Resource string `json:"resource"`
-	Objects  int    `json:"objects"`
-	Bytes    int64  `json:"bytes"`
-	// Encryption names the providers that have encrypted values, and how many values; empty: none.
-	Encryption map[string]int `json:"encryption,omitempty"`
-}
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/kanzen-io/kanzen/internal/store/etcdfile"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+)
 
 // Inspection is what a snapshot has.
 type Inspection struct {
-	Path      string    `json:"path"`
-	Bytes     int64     `json:"bytes"`
-	SHA256    string    `json:"sha256"`
-	Revision  int64     `json:"revision"`
-	Compacted int64     `json:"compacted"`
-	Keys      int       `json:"keys"`
-	Resources []Summary `json:"resources"`
-	// Other are keys that are no objects: bookkeeping of servers, and what others keep in the same etcd.
-	Other Summary `json:"other"`
+	Path   string `json:"path"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	*Space
 }
 
-// encrypted is what encrypted values begin with.
-const encrypted = "k8s:enc:"
-
-// Inspect counts what a snapshot has.
-func (k *Kinds) Inspect(ctx context.Context, f *File) (*Inspection, error) {
-	out := &Inspection{Path: f.Path, Bytes: f.Bytes, SHA256: f.SHA256, Revision: f.Revision, Compacted: f.Compacted, Keys: len(f.Entries), Other: Summary{Resource: "(other keys)"}}
-	found := map[string]*Summary{}
-	for _, e := range f.Entries {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		s := &out.Other
-		if id, _, ok := k.place(e.Key); ok {
-			name := id.GroupResource.String()
-			if s = found[name]; s == nil {
-				s = &Summary{Resource: name}
-				found[name] = s
-			}
-		}
-		value, err := f.Value(e)
-		if err != nil {
-			return nil, err
-		}
-		s.add(value)
+// Inspect says what a snapshot file has.
+func (k *Kinds) Inspect(ctx context.Context, path string) (_ *Inspection, err error) {
+	f, err := open(ctx, path)
+	if err != nil {
+		return nil, err
 	}
-	for _, s := range found {
-		out.Resources = append(out.Resources, *s)
+	defer func() { err = errors.Join(err, f.Close()) }()
+	out := &Inspection{Path: f.Path, Bytes: f.Bytes, SHA256: f.SHA256}
+	if out.Space, err = k.Space(ctx, f); err != nil {
+		return nil, err
 	}
-	slices.SortFunc(out.Resources, func(a, b Summary) int { return strings.Compare(a.Resource, b.Resource) })
-	return out, nil
+	out.Disk = &Disk{Bytes: f.Bytes}
+	return out, f.db.View(func(tx *bolt.Tx) error { // the file may be longer than its pages
+		out.Disk.Free = f.Bytes - tx.Size() + int64(f.db.Stats().FreePageN)*int64(f.db.Info().PageSize)
+		return nil
+	})
 }
 
-func (s *Summary) add(value []byte) {
-	s.Objects++
-	s.Bytes += int64(len(value))
-	if rest, ok := bytes.CutPrefix(value, []byte(encrypted)); ok {
-		if s.Encryption == nil {
-			s.Encryption = map[string]int{}
-		}
-		provider, _, _ := bytes.Cut(rest[:min(len(rest), 64)], []byte(":"))
-		s.Encryption[string(provider)]++
-	}
+// Records is part of kv.Recorded.
+func (f *File) Records(ctx context.Context, each func(*kv.Record) error) (e kv.Extent, err error) {
+	err = f.db.View(func(tx *bolt.Tx) error {
+		e, err = etcdfile.Records(ctx, etcdfile.Of(tx), time.Now(), each)
+		return err
+	})
+	return e, err
 }

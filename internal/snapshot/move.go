@@ -28,6 +28,7 @@ type Moved struct {
 // moving is a database that can be moved.
 type moving interface {
 	store.DB
+	kv.Recorded
 	Snapshot(ctx context.Context) (io.ReadCloser, error)
 	Close() error
 }

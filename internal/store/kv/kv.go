@@ -14,6 +14,7 @@ package kv
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"time"
 )
@@ -62,6 +63,36 @@ type Event struct {
 
 // Created says that the key did not exist before.
 func (e *Event) Created() bool { return !e.Deleted && e.CreateRevision == e.ModRevision }
+
+// Record is a key at one of the revisions of which a database keeps it.
+type Record struct {
+	// KeyValue is the key after a change; of a deletion it has only the key and
+	// the revision.
+	KeyValue
+	Deleted bool
+	// Newest says that the key has no later record: without Deleted, it is what
+	// the key is now. What is not, or is deleted, goes with the next compaction.
+	Newest bool
+	// Ends is when the database deletes the key by itself, in nanoseconds since
+	// 1970; 0: never.
+	Ends int64
+	// Bytes is what the record takes in the database, before it compresses them.
+	Bytes int
+}
+
+// Extent says which records a database has.
+type Extent struct {
+	// Head is the newest revision. Before Compacted the history is not complete
+	// any more: of a key there is its newest record up to then, if it existed.
+	Head, Compacted int64
+}
+
+// Recorded is a database that passes on all records that it keeps, of one
+// moment, in an order of its own. They are valid during the call of each. The
+// database takes writes meanwhile.
+type Recorded interface {
+	Records(ctx context.Context, each func(*Record) error) (Extent, error)
+}
 
 // CompareEvents is the order of events: by revision, and those of a transaction by key.
 func CompareEvents(a, b Event) int {

@@ -144,7 +144,7 @@ func TestStaleEnd(t *testing.T) {
 func TestSnapshotsLeft(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "[a")
-	left := filepath.Join(dir, snapshotDir+"1")
+	left := filepath.Join(dir, "snapshot-1")
 	if err := os.MkdirAll(left, 0o700); err != nil {
 		t.Fatal(err)
 	}

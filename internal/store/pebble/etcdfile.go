@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -24,30 +20,11 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/kanzen-io/kanzen/internal/store/dbfile"
+	"github.com/kanzen-io/kanzen/internal/store/etcdfile"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// Backups, and what is moved to an etcd or comes from one, are files of etcd's database: one format for all engines, which etcd's own tools read.
-// dbfile.Writer says how changes are laid down in it.
-
-// roomEvery is how many changes are written to a file between looks at the room on the disk.
-const roomEvery = 10_000
-
-// snapshotDir is what the names of directories begin with in which snapshots are made. What a process has left is removed by the next.
-const snapshotDir = "snapshot-"
-
-func removeSnapshots(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) { // the files are not the system's
-		return nil
-	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), snapshotDir) {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
-		}
-	}
-	return err
-}
+// This file moves a database to and from files of etcd's, which are what backups are.
 
 // Snapshot streams the database, with the history that it has, as a file of etcd's with its SHA-256 at the end.
 func (d *DB) Snapshot(ctx context.Context) (io.ReadCloser, error) {
@@ -56,44 +33,7 @@ func (d *DB) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 		return nil, err
 	}
 	defer done()
-	dir, err := os.MkdirTemp(d.dir, snapshotDir)
-	if err != nil {
-		return nil, err
-	}
-	remove := func() { _ = os.RemoveAll(dir) }
-	path := filepath.Join(dir, "db")
-	if err := d.export(ctx, path); err != nil {
-		remove()
-		return nil, fmt.Errorf("write a snapshot: %w", err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		remove()
-		return nil, err
-	}
-	h := sha256.New()
-	return &snapshot{Reader: io.MultiReader(io.TeeReader(f, h), &sum{of: h.Sum}), close: func() error { defer remove(); return f.Close() }}, nil
-}
-
-// snapshot is a file that is gone once it is closed.
-type snapshot struct {
-	io.Reader
-	close func() error
-}
-
-func (s *snapshot) Close() error { return s.close() }
-
-// sum reads the checksum of what has been read before it.
-type sum struct {
-	of   func([]byte) []byte
-	left *bytes.Reader
-}
-
-func (s *sum) Read(p []byte) (int, error) {
-	if s.left == nil {
-		s.left = bytes.NewReader(s.of(nil))
-	}
-	return s.left.Read(p)
+	return etcdfile.Stream(d.dir, func(path string) error { return d.export(ctx, path) })
 }
 
 // place is where the tree has a change.
@@ -104,6 +44,11 @@ type place struct {
 
 // export writes the database as of its newest revision to a new file of etcd's.
 func (d *DB) export(ctx context.Context, path string) (err error) {
+	file, err := etcdfile.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
 	tree := d.tree.NewSnapshot() // no compaction takes anything from it
 	defer func() { err = errors.Join(err, tree.Close()) }()
 	head, compacted := d.durable.head(), d.compacted.Load()
@@ -111,34 +56,17 @@ func (d *DB) export(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	w, err := dbfile.Create(path)
-	if err != nil {
-		return err
-	}
-	leases := map[int64]bool{}
-	if err := errors.Join(w.Compacted(compacted), d.exportAll(ctx, tree, w, places, leases), writeLeases(w, leases, d.clock.Now())); err != nil {
-		return errors.Join(err, w.Abort())
-	}
-	return w.Close()
-}
-
-// exportAll writes all changes, and notes their leases.
-func (d *DB) exportAll(ctx context.Context, tree *pebble.Snapshot, w *dbfile.Writer, places []place, leases map[int64]bool) error {
-	sub, last := int64(0), int64(0)
 	for n, p := range places {
-		if n%roomEvery == 0 {
+		if n%1000 == 0 {
 			if err := errors.Join(ctx.Err(), d.disk.Room()); err != nil {
 				return err // the file must not take the room that writes need
 			}
 		}
-		if sub++; p.rev != last {
-			sub, last = 0, p.rev
-		}
-		if err := exportOne(tree, w, p, sub, leases); err != nil {
+		if err := exportOne(tree, file, p); err != nil {
 			return err
 		}
 	}
-	return nil
+	return file.Finish(compacted, d.clock.Now())
 }
 
 // placesOf returns where all changes up to a revision are, in the order of revisions.
@@ -158,7 +86,7 @@ func placesOf(ctx context.Context, tree *pebble.Snapshot, head int64) (out []pla
 	return out, it.Error()
 }
 
-func exportOne(tree *pebble.Snapshot, w *dbfile.Writer, p place, sub int64, leases map[int64]bool) error {
+func exportOne(tree *pebble.Snapshot, to *etcdfile.Writer, p place) error {
 	value, done, err := tree.Get(p.key)
 	if err != nil {
 		return err
@@ -169,18 +97,44 @@ func exportOne(tree *pebble.Snapshot, w *dbfile.Writer, p place, sub int64, leas
 	if err != nil {
 		return err
 	}
-	if r.ends != 0 {
-		leases[r.ends] = true
-	}
-	return w.Put(dbfile.Change{Rev: p.rev, Sub: sub, Key: key, Value: r.value, Created: r.created, Version: r.version, Lease: r.ends, Deleted: !r.exists()})
+	return to.Put(r.stored(key))
 }
 
-// writeLeases writes a lease for each time at which keys end; its ID is that time.
-func writeLeases(w *dbfile.Writer, ends map[int64]bool, now time.Time) (err error) {
-	for _, at := range slices.Sorted(maps.Keys(ends)) {
-		err = errors.Join(err, w.Lease(at, max(1, int64(time.Unix(0, at).Sub(now)/time.Second))))
+// stored is a record as other packages see it. It shares its bytes.
+func (r *record) stored(key []byte) *kv.Record {
+	if !r.exists() {
+		return &kv.Record{KeyValue: kv.KeyValue{Key: key, ModRevision: r.rev}, Deleted: true}
 	}
-	return err
+	return &kv.Record{KeyValue: kv.KeyValue{Key: key, Value: r.value, CreateRevision: r.created, ModRevision: r.rev, Version: r.version}, Ends: r.ends}
+}
+
+// Records passes on all records, in the order of keys, and of a key the newest first. It implements kv.Recorded.
+func (d *DB) Records(ctx context.Context, f func(*kv.Record) error) (e kv.Extent, err error) {
+	done, err := d.use(ctx)
+	if err != nil {
+		return e, err
+	}
+	defer done()
+	defer d.broken.RecoverFatal(&err)
+	e.Head = d.durable.head() // all of which the tree has
+	tree := d.tree.NewSnapshot()
+	defer func() { err = errors.Join(err, tree.Close()) }()
+	e.Compacted = d.compacted.Load() // of the tree, or later
+	var last []byte
+	return e, each(ctx, tree, recordSpace, func(at, value []byte) error {
+		key, rev := ofRecord(at)
+		if rev > e.Head { // it is not on disk yet
+			return nil
+		}
+		r, err := recordOf(rev, value)
+		if err != nil {
+			return fmt.Errorf("key %q at revision %d: %w", key, rev, err)
+		}
+		out := r.stored(key)
+		out.Bytes, out.Newest = len(at)+len(value), !bytes.Equal(key, last)
+		last = key
+		return errors.Join(ctx.Err(), f(out))
+	})
 }
 
 // Import makes a database of a file of etcd's, with all its revisions. The directory must not have one.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/space"
+	"github.com/kanzen-io/kanzen/internal/store/etcdfile"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/tree"
 )
@@ -112,7 +113,7 @@ func Open(c Config) (_ *DB, err error) {
 	if d.lock, err = pebble.LockDirectory(c.Dir, c.FS); err != nil {
 		return nil, fmt.Errorf("open the database in %s: %w (%w)", c.Dir, ErrInUse, err)
 	}
-	if err = removeSnapshots(c.Dir); err == nil {
+	if err = etcdfile.RemoveLeft(c.Dir); err == nil {
 		err = d.open(c)
 	}
 	if err != nil {
