@@ -34,6 +34,7 @@ func snapshotCommand() *cobra.Command {
 write and read it.
 
   kanzen snapshot save FILE                      save a running 'kanzen serve', or --etcd-servers
+  kanzen snapshot save FILE --at 2h              save what it held two hours ago
   kanzen snapshot inspect FILE                   show what is in it
   kanzen snapshot diff FILE [OTHER]              compare two snapshots, or a snapshot and the running server
   kanzen snapshot restore FILE --to-data-dir D   restore to a new data directory
@@ -139,6 +140,7 @@ func (r *read) kinds(ctx context.Context) (_ *snapshot.Kinds, done func(), err e
 func snapshotSaveCommand() *cobra.Command {
 	var r reached
 	var s sealing
+	var at string
 	cmd := &cobra.Command{
 		Use:   "save FILE",
 		Short: "Save a snapshot of a server's etcd, while it serves",
@@ -146,6 +148,11 @@ func snapshotSaveCommand() *cobra.Command {
 server of --data-dir as FILE.keys, sealed with a passphrase:
 
   kanzen snapshot save backup.db --with-keys --passphrase-file passphrase
+
+With --at, saves what the server held at an earlier moment, as far back as its
+history goes ('kanzen serve --history'):
+
+  kanzen snapshot save before.db --at 2h
 
 'kanzen snapshot restore --keys' opens that file, and so does age: age --decrypt
 backup.db.keys | tar x`,
@@ -159,7 +166,7 @@ backup.db.keys | tar x`,
 			if err != nil {
 				return err
 			}
-			from, done, err := r.stream(cmd.Context())
+			from, done, err := r.stream(cmd.Context(), at)
 			if err != nil {
 				return err
 			}
@@ -190,14 +197,18 @@ backup.db.keys | tar x`,
 	r.addServer(cmd.Flags())
 	r.addEtcd(cmd.Flags())
 	s.add(cmd.Flags())
+	cmd.Flags().StringVar(&at, "at", "", "Save what the server held at a moment: a time (2026-01-02T15:04:05Z), a duration (2h: so long ago) or a resourceVersion; empty: now.")
 	return cmd
 }
 
-// stream begins a snapshot of what was named.
-func (r *reached) stream(ctx context.Context) (from io.ReadCloser, done func(), err error) {
+// stream begins a snapshot of what was named, as it is now or as it was at a moment.
+func (r *reached) stream(ctx context.Context, at string) (from io.ReadCloser, done func(), err error) {
 	db, err := r.cluster()
 	if err != nil {
 		return nil, nil, err
+	}
+	if db != nil && at != "" {
+		return nil, nil, errors.Join(errors.New("--at does not go together with --etcd-servers: the history is kept by a server, for its own database"), db.Close())
 	}
 	if db != nil {
 		if err := reach(ctx, db, reachTimeout); err != nil {
@@ -212,7 +223,7 @@ func (r *reached) stream(ctx context.Context) (from io.ReadCloser, done func(), 
 	if err != nil {
 		return nil, nil, err
 	}
-	if from, err = s.Snapshot(ctx); err != nil {
+	if from, err = s.Snapshot(ctx, at); err != nil {
 		return nil, nil, err
 	}
 	return from, func() { _ = from.Close() }, nil

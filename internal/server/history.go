@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -88,6 +90,34 @@ func agesOf(cfg *config.Config) func(kind string) time.Duration {
 		}
 		return of(schema.GroupResource{Group: group, Resource: plural})
 	}
+}
+
+// moment is the revision that a text stands for. Without a history only revisions are known. Errors: those of past.Past.Asked.
+func (h *history) moment(at string) (int64, error) {
+	if h != nil {
+		return h.Asked(at)
+	}
+	rev, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || rev <= 0 {
+		return 0, apierrors.NewBadRequest("at: this server keeps no history (--history): name a revision")
+	}
+	return rev, nil
+}
+
+// refuse is engine.RefusePast for who asks for everything as of a moment: it says from when on that is known.
+func (h *history) refuse(at string, err error) error {
+	if !errors.Is(err, store.ErrCompacted) || h == nil {
+		return engine.RefusePast(at, err)
+	}
+	rev, since, kind, failed := h.Known()
+	if failed != nil {
+		return apierrors.NewInternalError(failed)
+	}
+	of := "the history"
+	if kind != "" {
+		of += " of " + strings.TrimSuffix(kind, "/")
+	}
+	return apierrors.NewResourceExpired(fmt.Sprintf("at: %s does not reach back to %s: it begins at revision %d, %s", of, at, rev, since.Format(time.RFC3339)))
 }
 
 // store is what the store has of it.

@@ -291,7 +291,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
-		rewriter: b.rewriter(sealed), snapshots: b.snapshots(), space: b.space(history), console: page.Console, forks: copies,
+		rewriter: b.rewriter(sealed), snapshots: b.snapshots(history), space: b.space(history), console: page.Console, forks: copies,
 	}).begin()
 	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
 	handler := chain.New(chain.Config{

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
 
 	"github.com/kanzen-io/kanzen/internal/builtin"
 	"github.com/kanzen-io/kanzen/internal/snapshot"
@@ -42,18 +44,39 @@ func (b *base) backups() (*snapshot.Scheduler, error) {
 	return snapshot.NewScheduler(c), nil
 }
 
-// snapshots returns the handler if this control plane owns the etcd inside this process: the one with the port does. With
+// snapshots returns the handler if this control plane owns the database inside this process: the one with the port does. With
 // an etcd cluster, whoever may read everything has certificates for it.
-func (b *base) snapshots() *snapshot.Handler {
-	if !b.cfg.Embedded() || b.socket == nil || b.process.Snapshot == nil {
+func (b *base) snapshots(h *history) *snapshot.Handler {
+	if !b.ownsDatabase() {
 		return nil
 	}
-	return snapshot.NewHandler(b.process.Snapshot, b.log)
+	past := &snapshot.At{DB: b.process.Records, Dir: filepath.Join(b.cfg.DataDir, "snapshots", ".earlier")}
+	if h != nil {
+		past.Beyond = h.Past
+	}
+	if err := past.Begin(); err != nil {
+		b.log.Warn("what is left of earlier snapshots could not be removed", "error", err)
+	}
+	return snapshot.NewHandler(func(ctx context.Context, at string) (io.ReadCloser, error) {
+		if at == "" {
+			return b.process.Snapshot(ctx)
+		}
+		rev, err := h.moment(at)
+		if err != nil {
+			return nil, h.refuse(at, err)
+		}
+		stream, err := past.Stream(ctx, rev)
+		return stream, h.refuse(at, err)
+	}, b.log)
+}
+
+func (b *base) ownsDatabase() bool {
+	return b.cfg.Embedded() && b.socket != nil && b.process.Snapshot != nil
 }
 
 // space returns the handler that says what takes the room of the database, where there are snapshots of it.
 func (b *base) space(h *history) *snapshot.SpaceHandler {
-	if b.snapshots() == nil {
+	if !b.ownsDatabase() {
 		return nil
 	}
 	return snapshot.NewSpaceHandler(func(ctx context.Context) (*snapshot.Space, error) {

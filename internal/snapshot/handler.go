@@ -18,7 +18,7 @@ const Path = "/kanzen/snapshot"
 // Handler serves backups of the embedded etcd, with everything that is in it. The verb is "post", which rules that let
 // someone read all paths do not grant.
 type Handler struct {
-	from func(ctx context.Context) (io.ReadCloser, error)
+	from func(ctx context.Context, at string) (io.ReadCloser, error)
 	log  *slog.Logger
 	// busy holds a token for each snapshot under way: etcd keeps old pages until a snapshot is read.
 	busy chan struct{}
@@ -27,8 +27,8 @@ type Handler struct {
 // maxSnapshots is how many snapshots are streamed at a time.
 const maxSnapshots = 2
 
-// NewHandler makes a Handler of what streams a backup.
-func NewHandler(from func(ctx context.Context) (io.ReadCloser, error), log *slog.Logger) *Handler {
+// NewHandler makes a Handler of what streams a backup: of now, or of the moment that the parameter "at" of the request names.
+func NewHandler(from func(ctx context.Context, at string) (io.ReadCloser, error), log *slog.Logger) *Handler {
 	return &Handler{from: from, log: log, busy: make(chan struct{}, maxSnapshots)}
 }
 
@@ -45,7 +45,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		engine.WriteError(w, r, schema.GroupVersion{}, apierrors.NewTooManyRequests("other snapshots are under way", 5))
 		return
 	}
-	from, err := h.from(r.Context())
+	from, err := h.from(r.Context(), r.URL.Query().Get("at"))
 	if err != nil {
 		engine.WriteError(w, r, schema.GroupVersion{}, err)
 		return

@@ -38,10 +38,6 @@ func (k *Kinds) Inspect(ctx context.Context, path string) (_ *Inspection, err er
 }
 
 // Records is part of kv.Recorded.
-func (f *File) Records(ctx context.Context, each func(*kv.Record) error) (e kv.Extent, err error) {
-	err = f.db.View(func(tx *bolt.Tx) error {
-		e, err = etcdfile.Records(ctx, etcdfile.Of(tx), time.Now(), each)
-		return err
-	})
-	return e, err
+func (f *File) Records(ctx context.Context, how kv.Reading, each func(*kv.Record) error) error {
+	return f.db.View(func(tx *bolt.Tx) error { return etcdfile.Records(ctx, etcdfile.Of(tx), time.Now(), how, each) })
 }

@@ -73,9 +73,9 @@ type Paced struct{ kv.Recorded }
 const paceRecords, paceWork = 256, 5 * time.Millisecond
 
 // Records is part of kv.Recorded.
-func (p Paced) Records(ctx context.Context, each func(*kv.Record) error) (kv.Extent, error) {
+func (p Paced) Records(ctx context.Context, how kv.Reading, each func(*kv.Record) error) error {
 	n, began := 0, time.Now()
-	return p.Recorded.Records(ctx, func(r *kv.Record) error {
+	return p.Recorded.Records(ctx, how, func(r *kv.Record) error {
 		if n++; n%paceRecords == 0 {
 			if worked := time.Since(began); worked >= paceWork {
 				select {

@@ -87,9 +87,13 @@ func refused(resp *http.Response, method, path string) error {
 	}}
 }
 
-// Snapshot streams a snapshot of the server's embedded etcd.
-func (s *Server) Snapshot(ctx context.Context) (io.ReadCloser, error) {
-	resp, err := s.do(ctx, http.MethodPost, Path, nil, nil)
+// Snapshot streams a snapshot of the server's own database: of now, or of an earlier moment if at names one.
+func (s *Server) Snapshot(ctx context.Context, at string) (io.ReadCloser, error) {
+	query := url.Values{}
+	if at != "" {
+		query.Set("at", at)
+	}
+	resp, err := s.do(ctx, http.MethodPost, Path, query, nil)
 	if apierrors.IsNotFound(err) {
 		return nil, errors.New("this server has no etcd inside, or is no kanzen: name its etcd cluster by --etcd-servers")
 	}

@@ -95,8 +95,9 @@ const planesPrefix = "/kanzen/planes/"
 func (k *Kinds) Space(ctx context.Context, db kv.Recorded) (*Space, error) {
 	began := time.Now()
 	t := tally{kinds: k, folders: map[string]*folder{}, resources: amounts{}, namespaces: amounts{}, planes: amounts{}, outside: amounts{}, uids: map[string]string{}}
-	extent, err := db.Records(ctx, func(r *kv.Record) error { t.add(r); return nil })
-	if err != nil {
+	var extent kv.Extent
+	begin := func(e kv.Extent) error { extent = e; return nil }
+	if err := db.Records(ctx, kv.Reading{Begin: begin}, func(r *kv.Record) error { t.add(r); return nil }); err != nil {
 		return nil, err
 	}
 	out := &Space{Revision: extent.Head, Compacted: extent.Compacted, Keys: t.all.Objects, Records: t.all, Resources: t.resources.list(), Other: t.other,

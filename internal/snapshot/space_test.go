@@ -32,7 +32,9 @@ type database interface {
 // eachEngine runs a test on a database of each engine.
 func eachEngine(t *testing.T, f func(t *testing.T, db database)) {
 	for name, open := range map[string]func(dir string) (database, error){
-		"etcd":   func(dir string) (database, error) { return etcd.OpenEmbedded(t.Context(), etcd.Embedded{Dir: dir, UnsafeNoFsync: true}) },
+		"etcd": func(dir string) (database, error) {
+			return etcd.OpenEmbedded(t.Context(), etcd.Embedded{Dir: dir, UnsafeNoFsync: true})
+		},
 		"pebble": func(dir string) (database, error) { return pebble.Open(pebble.Config{Dir: dir, UnsafeNoFsync: true}) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +83,9 @@ func TestRecords(t *testing.T) {
 		}
 		at := map[int64]map[string]kv.Record{} // by revision
 		var newest []string
-		extent, err := db.Records(t.Context(), func(r *kv.Record) error {
+		var extent kv.Extent
+		begin := func(e kv.Extent) error { extent = e; return nil }
+		err := db.Records(t.Context(), kv.Reading{Begin: begin}, func(r *kv.Record) error {
 			if at[r.ModRevision] == nil {
 				at[r.ModRevision] = map[string]kv.Record{}
 			}

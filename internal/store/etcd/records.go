@@ -16,17 +16,17 @@ import (
 var errElsewhere = errors.New("the database is not in this process: save a snapshot of it")
 
 // Records passes on all records of the embedded etcd, in the order of revisions. It implements kv.Recorded.
-func (d *DB) Records(ctx context.Context, each func(*kv.Record) error) (kv.Extent, error) {
+func (d *DB) Records(ctx context.Context, how kv.Reading, each func(*kv.Record) error) error {
 	if err := d.broken.err(); err != nil {
-		return kv.Extent{}, err
+		return err
 	}
 	if d.backend == nil {
-		return kv.Extent{}, errElsewhere
+		return errElsewhere
 	}
 	tx := d.backend.ConcurrentReadTx()
 	tx.RLock()
 	defer tx.RUnlock()
-	return etcdfile.Records(ctx, paged(tx), time.Now(), each)
+	return etcdfile.Records(ctx, paged(tx), time.Now(), how, each)
 }
 
 // page is about how many records are read at a time: to read all at once would hold a lock that all reads of etcd take.

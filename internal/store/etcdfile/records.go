@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"time"
@@ -40,43 +41,39 @@ const overhead = 16
 
 // Records passes on every record, in the order of revisions, as kv.Recorded does. It reads the keys twice, the first time to learn which record
 // of a key is its newest, and holds some 20 bytes for each key.
-func Records(ctx context.Context, read Reader, now time.Time, each func(*kv.Record) error) (kv.Extent, error) {
+func Records(ctx context.Context, read Reader, now time.Time, how kv.Reading, each func(*kv.Record) error) error {
 	extent, err := extentOf(read)
 	if err != nil {
-		return extent, err
+		return err
 	}
 	leases, err := leasesOf(read, now)
 	if err != nil {
-		return extent, err
+		return err
 	}
 	seed, newest := maphash.MakeSeed(), map[uint64]int64{}
-	record := func(at, value []byte, f func(r *kv.Record, hash uint64) error) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		var r kv.Record
-		if err := decode(&r, at, value, leases); err != nil {
-			return err
-		}
-		return f(&r, maphash.Bytes(seed, r.Key))
-	}
-	err = read(schema.Key.String(), func(at, value []byte) error {
-		return record(at, value, func(r *kv.Record, hash uint64) error {
-			newest[hash] = r.ModRevision
-			extent.Head = max(extent.Head, r.ModRevision)
-			return nil
+	records := func(f func(r *kv.Record, hash uint64) error) error {
+		return read(schema.Key.String(), func(at, value []byte) error {
+			var r kv.Record
+			if err := errors.Join(ctx.Err(), decode(&r, at, value, leases)); err != nil {
+				return err
+			}
+			return f(&r, maphash.Bytes(seed, r.Key))
 		})
+	}
+	err = records(func(r *kv.Record, hash uint64) error {
+		newest[hash], extent.Head = r.ModRevision, max(extent.Head, r.ModRevision)
+		return nil
 	})
+	if err == nil && how.Begin != nil {
+		err = how.Begin(extent)
+	}
 	if err != nil {
-		return extent, err
+		return err
 	}
-	err = read(schema.Key.String(), func(at, value []byte) error {
-		return record(at, value, func(r *kv.Record, hash uint64) error {
-			r.Newest = newest[hash] == r.ModRevision
-			return each(r)
-		})
+	return records(func(r *kv.Record, hash uint64) error {
+		r.Newest = newest[hash] == r.ModRevision
+		return each(r)
 	})
-	return extent, err
 }
 
 // extentOf reads how far the history is compacted. What a compaction is about to drop is not complete any more.

@@ -1,6 +1,7 @@
 package etcdfile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"maps"
@@ -80,6 +81,29 @@ func (w *Writer) Put(r *kv.Record) (err error) {
 		return nil
 	}
 	return w.commit()
+}
+
+// Has says whether there is a record of a key at a revision, which exists.
+func (w *Writer) Has(rev int64, key []byte) (bool, error) {
+	tx := w.tx
+	if tx == nil {
+		var err error
+		if tx, err = w.file.Begin(false); err != nil {
+			return false, err
+		}
+		defer func() { _ = tx.Rollback() }() // of what only reads
+	}
+	c := tx.Bucket(schema.Key.Name()).Cursor()
+	for at, value := c.Seek(Revision(rev)); at != nil && int64(binary.BigEndian.Uint64(at)) == rev; at, value = c.Next() {
+		var r kv.Record
+		if err := decode(&r, at, value, nil); err != nil {
+			return false, err
+		}
+		if !r.Deleted && bytes.Equal(r.Key, key) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // next returns what tells a further change of a revision apart from those that are there.

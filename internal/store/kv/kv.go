@@ -87,11 +87,20 @@ type Extent struct {
 	Head, Compacted int64
 }
 
+// Reading says how records are read.
+type Reading struct {
+	// Begin is called once, before the first record. Optional.
+	Begin func(Extent) error
+	// ByRevision asks for the order of revisions, which may take memory for each
+	// record. Otherwise the order is the database's.
+	ByRevision bool
+}
+
 // Recorded is a database that passes on all records that it keeps, of one
-// moment, in an order of its own. They are valid during the call of each. The
-// database takes writes meanwhile.
+// moment. They are valid during the call of each. The database takes writes
+// meanwhile.
 type Recorded interface {
-	Records(ctx context.Context, each func(*Record) error) (Extent, error)
+	Records(ctx context.Context, how Reading, each func(*Record) error) error
 }
 
 // CompareEvents is the order of events: by revision, and those of a transaction by key.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -220,6 +222,76 @@ func (p *Past) Changed(ctx context.Context, kind string, rev int64, yield func(k
 		yield(kind+key, k)
 		return ctx.Err() == nil
 	})
+}
+
+// KeepsKey says whether changes of a key of the log are kept.
+func (p *Past) KeepsKey(key string) bool {
+	below, ok := strings.CutPrefix(key, p.Prefix)
+	return ok && p.Keeps(kindOf(below))
+}
+
+// Rewind passes on all keys that have changed since a revision and existed then, with what each was. Errors: kv.ErrCompacted, kv.ErrFuture.
+func (p *Past) Rewind(ctx context.Context, rev int64, yield func(k *kv.KeyValue) error) error {
+	head, err := p.Log.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if rev > head {
+		return kv.ErrFuture
+	}
+	if err := p.Reach(ctx, head); err != nil {
+		return err
+	}
+	kinds, begun := p.changedKinds()
+	if rev < begun {
+		return kv.ErrCompacted
+	}
+	for _, kind := range kinds {
+		var failed error
+		err := p.Changed(ctx, kind, rev, func(_ string, k *kv.KeyValue) {
+			if k != nil && failed == nil {
+				failed = yield(k)
+			}
+		})
+		if err := errors.Join(err, failed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changedKinds are the kinds of which changes are here, and the revision from which on the others are known.
+func (p *Past) changedKinds() (kinds []string, begun int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.kinds)), p.begun
+}
+
+// Known is the revision from which on the past of all kinds is known, when that was, and the kind of which least is known; "": all began then.
+func (p *Past) Known() (rev int64, at time.Time, kind string, err error) {
+	done, err := p.use()
+	if err != nil {
+		return 0, at, "", err
+	}
+	defer done()
+	defer p.broken.RecoverFatal(&err)
+	kinds, rev := p.changedKinds()
+	for _, k := range kinds {
+		if since := p.Since(k); p.Keeps(k) && since > rev {
+			rev, kind = since, k
+		}
+	}
+	it, err := p.tree.NewIter(&pebble.IterOptions{LowerBound: []byte{timeSpace}, UpperBound: []byte{timeSpace + 1}})
+	if err != nil {
+		return 0, at, "", err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		if reached, _ := binary.Varint(it.Value()); reached >= rev {
+			at = time.UnixMilli(ofNumbered(it.Key())).UTC()
+			break
+		}
+	}
+	return rev, at, kind, errors.Join(it.Error(), it.Close())
 }
 
 // firstPage is how many keys of the log are read at a time.

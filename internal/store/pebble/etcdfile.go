@@ -38,8 +38,9 @@ func (d *DB) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 
 // place is where the tree has a change.
 type place struct {
-	rev int64
-	key []byte // in the tree
+	rev    int64
+	key    []byte
+	newest bool
 }
 
 // export writes the database as of its newest revision to a new file of etcd's.
@@ -49,92 +50,83 @@ func (d *DB) export(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	tree := d.tree.NewSnapshot() // no compaction takes anything from it
-	defer func() { err = errors.Join(err, tree.Close()) }()
-	head, compacted := d.durable.head(), d.compacted.Load()
-	places, err := placesOf(ctx, tree, head)
-	if err != nil {
-		return err
-	}
-	for n, p := range places {
-		if n%1000 == 0 {
-			if err := errors.Join(ctx.Err(), d.disk.Room()); err != nil {
+	compacted := int64(0)
+	begin := func(e kv.Extent) error { compacted = e.Compacted; return nil }
+	n := 0
+	err = d.records(ctx, kv.Reading{Begin: begin, ByRevision: true}, func(r *kv.Record) error {
+		if n++; n%1000 == 0 {
+			if err := d.disk.Room(); err != nil {
 				return err // the file must not take the room that writes need
 			}
 		}
-		if err := exportOne(tree, file, p); err != nil {
-			return err
-		}
+		return file.Put(r)
+	})
+	if err != nil {
+		return err
 	}
 	return file.Finish(compacted, d.clock.Now())
 }
 
-// placesOf returns where all changes up to a revision are, in the order of revisions.
-func placesOf(ctx context.Context, tree *pebble.Snapshot, head int64) (out []place, err error) {
-	it, err := tree.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: []byte{recordSpace}, UpperBound: spaceEnd(recordSpace)})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for valid := it.First(); valid; valid = it.Next() {
-		key := bytes.Clone(it.Key())
-		if rev := int64(^binary.BigEndian.Uint64(key[len(key)-revisionBytes:])); rev <= head {
-			out = append(out, place{rev, key})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b place) int { return cmp.Compare(a.rev, b.rev) })
-	return out, it.Error()
-}
-
-func exportOne(tree *pebble.Snapshot, to *etcdfile.Writer, p place) error {
-	value, done, err := tree.Get(p.key)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = done.Close() }()
-	key, _ := ofRecord(p.key)
-	r, err := recordOf(p.rev, value)
-	if err != nil {
-		return err
-	}
-	return to.Put(r.stored(key))
-}
-
-// stored is a record as other packages see it. It shares its bytes.
-func (r *record) stored(key []byte) *kv.Record {
-	if !r.exists() {
-		return &kv.Record{KeyValue: kv.KeyValue{Key: key, ModRevision: r.rev}, Deleted: true}
-	}
-	return &kv.Record{KeyValue: kv.KeyValue{Key: key, Value: r.value, CreateRevision: r.created, ModRevision: r.rev, Version: r.version}, Ends: r.ends}
-}
-
-// Records passes on all records, in the order of keys, and of a key the newest first. It implements kv.Recorded.
-func (d *DB) Records(ctx context.Context, f func(*kv.Record) error) (e kv.Extent, err error) {
+// Records passes on all records, of a key the newest first unless they are asked for by revision. It implements kv.Recorded.
+func (d *DB) Records(ctx context.Context, how kv.Reading, f func(*kv.Record) error) (err error) {
 	done, err := d.use(ctx)
 	if err != nil {
-		return e, err
+		return err
 	}
 	defer done()
 	defer d.broken.RecoverFatal(&err)
-	e.Head = d.durable.head() // all of which the tree has
-	tree := d.tree.NewSnapshot()
+	return d.records(ctx, how, f)
+}
+
+func (d *DB) records(ctx context.Context, how kv.Reading, f func(*kv.Record) error) (err error) {
+	head := d.durable.head()     // all of which the tree has
+	tree := d.tree.NewSnapshot() // no compaction takes anything from it
 	defer func() { err = errors.Join(err, tree.Close()) }()
-	e.Compacted = d.compacted.Load() // of the tree, or later
+	if how.Begin != nil {
+		if err := how.Begin(kv.Extent{Head: head, Compacted: d.compacted.Load()}); err != nil { // of the tree, or later
+			return err
+		}
+	}
 	var last []byte
-	return e, each(ctx, tree, recordSpace, func(at, value []byte) error {
+	var places []place
+	err = each(ctx, tree, recordSpace, func(at, value []byte) error {
 		key, rev := ofRecord(at)
-		if rev > e.Head { // it is not on disk yet
-			return nil
+		if rev > head { // it is not on disk yet
+			return ctx.Err()
 		}
-		r, err := recordOf(rev, value)
-		if err != nil {
-			return fmt.Errorf("key %q at revision %d: %w", key, rev, err)
+		newest := !bytes.Equal(key, last)
+		if last = key; how.ByRevision {
+			places = append(places, place{rev: rev, key: key, newest: newest})
+			return ctx.Err()
 		}
-		out := r.stored(key)
-		out.Bytes, out.Newest = len(at)+len(value), !bytes.Equal(key, last)
-		last = key
-		return errors.Join(ctx.Err(), f(out))
+		return errors.Join(ctx.Err(), passRecord(f, key, rev, newest, len(at), value))
 	})
+	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.rev, b.rev) })
+	for _, p := range places {
+		if err != nil {
+			break
+		}
+		at := recordKey(p.key, p.rev)
+		value, done, failed := tree.Get(at)
+		if failed != nil {
+			return failed
+		}
+		err = errors.Join(ctx.Err(), passRecord(f, p.key, p.rev, p.newest, len(at), value), done.Close())
+	}
+	return err
+}
+
+// passRecord passes a record on. It shares its bytes.
+func passRecord(f func(*kv.Record) error, key []byte, rev int64, newest bool, keyBytes int, value []byte) error {
+	r, err := recordOf(rev, value)
+	if err != nil {
+		return fmt.Errorf("key %q at revision %d: %w", key, rev, err)
+	}
+	out := &kv.Record{KeyValue: kv.KeyValue{Key: key, ModRevision: rev}, Deleted: !r.exists(), Newest: newest, Ends: r.ends, Bytes: keyBytes + len(value)}
+	if r.exists() {
+		out.Value, out.CreateRevision, out.Version = r.value, r.created, r.version
+	}
+	return f(out)
 }
 
 // Import makes a database of a file of etcd's, with all its revisions. The directory must not have one.
