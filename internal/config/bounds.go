@@ -25,6 +25,7 @@ func (c *Config) bounds() []bound {
 		{"max-requests-inflight", int64(c.MaxReadOnlyInFlight), 0, math.MaxInt32},
 		{"max-mutating-requests-inflight", int64(c.MaxMutatingInFlight), 0, math.MaxInt32},
 		{"planes-awake", int64(c.PlanesAwake), 0, math.MaxInt32},
+		{"max-request-body-bytes", int64(c.MaxRequestBodyBytes), minObjectBytes, maxObjectBytes},
 		{"http2-max-streams-per-connection", int64(c.HTTP2MaxStreams), 0, math.MaxInt32},
 	}
 	for flag, d := range map[string]time.Duration{

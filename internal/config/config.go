@@ -69,6 +69,7 @@ type Config struct {
 	// Embedded etcd: the member's name, its quota, and where it listens.
 	EtcdName                           string
 	EtcdQuotaBytes                     int64
+	PebbleMaxValueBytes                int // 0: pebble.DefaultMaxValue
 	EtcdListenClients, EtcdListenPeers []string
 	// WatchCache says that a list of any revision is the whole list, whatever its limit.
 	WatchCache bool
@@ -130,6 +131,7 @@ type Config struct {
 	MaxMutatingInFlight int
 	RequestTimeout      time.Duration
 	MinRequestTimeout   int // seconds
+	MaxRequestBodyBytes int
 	CORSAllowedOrigins  []string
 	// WebSocketOriginCheck refuses upgrades for pages of other origins; kube-apiserver does not.
 	WebSocketOriginCheck bool
@@ -294,6 +296,7 @@ func Default() Config {
 		MaxMutatingInFlight:    200,
 		RequestTimeout:         time.Minute,
 		MinRequestTimeout:      1800,
+		MaxRequestBodyBytes:    3 << 20,
 		CoordinatedLease:       15 * time.Second,
 		CoordinatedRenew:       10 * time.Second,
 		CoordinatedRetry:       2 * time.Second,

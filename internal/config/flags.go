@@ -169,6 +169,7 @@ func (c *Config) addServingFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&c.MaxMutatingInFlight, "max-mutating-requests-inflight", c.MaxMutatingInFlight, "As --max-requests-inflight, for requests that write.")
 	fs.DurationVar(&c.RequestTimeout, "request-timeout", c.RequestTimeout, "How long a request may take, if it is not a watch or stream.")
 	fs.IntVar(&c.MinRequestTimeout, "min-request-timeout", c.MinRequestTimeout, "Seconds after which a watch ends at the earliest.")
+	fs.IntVar(&c.MaxRequestBodyBytes, "max-request-body-bytes", c.MaxRequestBodyBytes, "Largest body of a request. Larger objects need a database that stores them: --engine=pebble and --pebble-max-value-bytes.")
 	fs.BoolVar(&c.WebSocketOriginCheck, "websocket-origin-check", c.WebSocketOriginCheck, "Refuse websockets and other upgrades that a page of another origin than this host and --cors-allowed-origins has a browser open, since browsers send client certificates unasked. kube-apiserver does not look.")
 	fs.StringSliceVar(&c.CORSAllowedOrigins, "cors-allowed-origins", c.CORSAllowedOrigins, "Origins allowed by CORS, as regular expressions.")
 	fs.StringSliceVar(&c.HSTSDirectives, "strict-transport-security-directives", c.HSTSDirectives, "Directives of the HSTS header; none: no header.")

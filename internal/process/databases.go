@@ -104,6 +104,9 @@ func engineOf(cfg *config.Config) (string, error) {
 
 func (o *opener) etcd(ctx context.Context) (database, error) {
 	cfg := o.cfg
+	if cfg.PebbleMaxValueBytes != 0 {
+		return nil, fmt.Errorf("--pebble-max-value-bytes: %s has a database of etcd, which stores no larger values; 'kanzen migrate --to pebble' moves it", cfg.DataDir)
+	}
 	listen, err := etcdListen(cfg)
 	if err != nil {
 		return nil, err
@@ -125,7 +128,7 @@ func (o *opener) pebble(context.Context) (database, error) {
 	}
 	opened := logs.Step(o.log, clock.RealClock{}, "opening the database", "database is open")
 	db, err := pebble.Open(pebble.Config{Dir: filepath.Join(o.cfg.DataDir, config.EnginePebble), UnsafeNoFsync: o.cfg.UnsafeNoFsync,
-		Quota: o.cfg.EtcdQuotaBytes, Log: o.log})
+		Quota: o.cfg.EtcdQuotaBytes, MaxValue: o.cfg.PebbleMaxValueBytes, Log: o.log})
 	if err != nil {
 		return nil, err
 	}

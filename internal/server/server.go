@@ -53,9 +53,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
-// maxBody bounds the body of a request, in bytes.
-const maxBody = 3 << 20
-
 // server is a control plane from its start to its end: what assemble makes of a Plane's settings, for one run.
 type server struct {
 	base *base
@@ -198,7 +195,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	eng := engine.New(engine.Config{
 		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: on.Types,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
-		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: maxBody,
+		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: int64(cfg.MaxRequestBodyBytes),
 		Connect: b.connects(connect.New(kubelets, objects, cfg.Gates()).Connect), Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
 		Wrote:              recorded.wrote(),
 		UnsafeDelete:       cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
