@@ -13,11 +13,13 @@ import (
 type Checked struct {
 	Engine         string
 	Revision, Keys int64
+	// Objects is what the objects are; nil: they were not looked at.
+	*Objects
 }
 
 // Check reads the whole database in a data directory, on which no server must run: pages or blocks with their checksums, every key and revision, and
-// what refers to them. It returns an error if it is damaged.
-func Check(ctx context.Context, dataDir string) (*Checked, error) {
+// what refers to them. It returns an error if it is damaged. Of a sound one it then decodes the objects, as CheckObjects does; k nil: it does not.
+func Check(ctx context.Context, dataDir string, k *Kinds, decrypts bool) (*Checked, error) {
 	c := &Checked{}
 	return c, stopped(ctx, dataDir, func(engine string, db moving) (err error) {
 		c.Engine = engine
@@ -26,9 +28,13 @@ func Check(ctx context.Context, dataDir string) (*Checked, error) {
 		}
 		if p, ok := db.(*pebble.DB); ok {
 			_, err = p.Check(ctx)
-			return err
+		} else {
+			err = checkSaved(ctx, db, dataDir)
 		}
-		return checkSaved(ctx, db, dataDir)
+		if err == nil && k != nil {
+			c.Objects, err = k.CheckObjects(ctx, db, decrypts)
+		}
+		return err
 	})
 }
 

@@ -33,7 +33,7 @@ func TestMoveOfWhatHasEnded(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := snapshot.Check(t.Context(), dir); err != nil || c.Keys != 300 || c.Revision != 301 {
+	if c, err := snapshot.Check(t.Context(), dir, nil, false); err != nil || c.Keys != 300 || c.Revision != 301 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	if m, err := snapshot.Move(t.Context(), dir, "etcd", nil); err != nil || m.Keys != 300 || m.Revision != 301 {
@@ -63,7 +63,7 @@ func TestMoveUnderServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, moved := snapshot.Move(t.Context(), dir, "etcd", nil)
-	_, checked := snapshot.Check(t.Context(), dir)
+	_, checked := snapshot.Check(t.Context(), dir, nil, false)
 	for _, err := range []error{moved, checked} {
 		if err == nil || !strings.Contains(err.Error(), "in use") {
 			t.Errorf("under a server: %v", err)

@@ -96,17 +96,9 @@ func (k *Kinds) decode(ctx context.Context, e Entry, id ID, builtin *engine.Reso
 	if err != nil {
 		return nil, fmt.Errorf("decrypt: %w", err)
 	}
-	content := map[string]any{}
 	if builtin == nil {
-		if cbor.Is(plain) {
-			if plain, err = cbor.ToJSON(plain); err != nil {
-				return nil, err
-			}
-		}
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(plain, &content); err != nil {
-			return nil, err
-		}
-		return &unstructured.Unstructured{Object: content}, nil
+		content, err := decodeCustom(plain)
+		return &unstructured.Unstructured{Object: content}, err
 	}
 	obj, err := builtin.Decode(ctx, plain)
 	if err != nil {
@@ -117,10 +109,22 @@ func (k *Kinds) decode(ctx context.Context, e Entry, id ID, builtin *engine.Reso
 	if err != nil {
 		return nil, err
 	}
+	content := map[string]any{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &content); err != nil {
 		return nil, err
 	}
 	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// decodeCustom decodes a custom resource, of JSON or CBOR.
+func decodeCustom(plain []byte) (_ map[string]any, err error) {
+	if cbor.Is(plain) {
+		if plain, err = cbor.ToJSON(plain); err != nil {
+			return nil, err
+		}
+	}
+	content := map[string]any{}
+	return content, kjson.UnmarshalCaseSensitivePreserveInts(plain, &content)
 }
 
 // Object is an object of a snapshot.
