@@ -45,7 +45,7 @@ func TestLargeObjects(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--pebble-max-value-bytes=6291456 --engine=etcd":           "etcd stores no larger values",
-		"--pebble-max-value-bytes=6291456":                         "has a database of etcd",
+		"--pebble-max-value-bytes=6291456":                         "needs --engine=pebble",
 		"--pebble-max-value-bytes=1000 --engine=pebble":            "must be from",
 		"--max-request-body-bytes=1000":                            "max-request-body-bytes",
 		"--max-request-body-bytes=1000000000000 --engine=pebble":   "max-request-body-bytes",

@@ -104,9 +104,6 @@ func engineOf(cfg *config.Config) (string, error) {
 
 func (o *opener) etcd(ctx context.Context) (database, error) {
 	cfg := o.cfg
-	if cfg.PebbleMaxValueBytes != 0 {
-		return nil, fmt.Errorf("--pebble-max-value-bytes: %s has a database of etcd, which stores no larger values; 'kanzen migrate --to pebble' moves it", cfg.DataDir)
-	}
 	listen, err := etcdListen(cfg)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,9 @@
 //	save.go      a stream from etcd to a file
 //	file.go      an open snapshot file: its checksum, its revision, its live keys
 //	object.go    keys and values to objects; kube-apiserver's encryption included
-//	inspect.go   what is in a snapshot
+//	space.go     what takes the room of a database or a snapshot; look.go: of a running or stopped server; inspect.go: of a snapshot
+//	at.go        a snapshot of what a database held at an earlier moment
+//	faults.go    objects that are not what their keys say; check.go: whether a database is sound
 //	diff.go      two snapshots, or a snapshot and a running server, object by object
 //	data.go      a snapshot to a new data directory of etcd
 //	apply.go     objects of a snapshot into a running server, through its API (server.go)

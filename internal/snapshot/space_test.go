@@ -3,6 +3,7 @@ package snapshot_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -242,12 +243,11 @@ func save(t *testing.T, db database) string {
 	return path
 }
 
-// BenchmarkSpace looks at 1,000,000 keys (with -short 20,000) of a kilobyte.
+var spaceKeys = flag.Int("spacekeys", 20_000, "how many keys BenchmarkSpace has")
+
+// BenchmarkSpace looks at many keys of a kilobyte.
 func BenchmarkSpace(b *testing.B) {
-	keys := 1_000_000
-	if testing.Short() {
-		keys = 20_000
-	}
+	keys := *spaceKeys
 	kinds := snapshot.NewKinds("/registry", builtin.Resources(builtin.Deps{}), nil)
 	for name, open := range map[string]func(dir string) (database, error){
 		"etcd": func(dir string) (database, error) {
