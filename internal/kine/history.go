@@ -6,11 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"os"
 	"strconv"
+	"time"
 
-	"github.com/kanzen-io/kanzen/internal/store/dbfile"
+	"github.com/kanzen-io/kanzen/internal/store/etcdfile"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 const (
@@ -18,8 +19,8 @@ const (
 	apiCompactKey = "compact_rev_key_apiserver" // of API servers, which call it compactKey
 	gapPrefix     = "gap-"
 
-	// maxLease is etcd's bound of the seconds of a lease.
-	maxLease = 9_000_000_000
+	// maxLease bounds the seconds of a lease, so that its end can be told in nanoseconds.
+	maxLease = 3_000_000_000
 )
 
 // Save writes a file of etcd's database with the history that a source has. progress is called with the number of bytes of values so far;
@@ -29,29 +30,28 @@ func Save(ctx context.Context, from Source, path string, progress func(bytes int
 	if err != nil {
 		return err
 	}
-	w, err := dbfile.Create(path)
+	w, err := etcdfile.Create(path)
 	if err != nil {
 		return err
 	}
-	h := history{w: w, compacted: compacted, keys: map[string]state{}, leases: map[int64]bool{}, progress: progress}
-	err = from.Rows(ctx, h.add)
-	if err == nil {
+	h := history{w: w, now: time.Now(), compacted: compacted, keys: map[string]state{}, progress: progress}
+	if err = from.Rows(ctx, h.add); err == nil {
 		err = h.end()
 	}
-	if err != nil {
-		return errors.Join(err, w.Abort())
+	if err = errors.Join(err, w.Close()); err != nil {
+		err = errors.Join(err, os.Remove(path))
 	}
-	return w.Close()
+	return err
 }
 
 // history turns rows into changes.
 type history struct {
-	w         *dbfile.Writer
+	w         *etcdfile.Writer
+	now       time.Time // leases begin
 	compacted int64
 	head      int64            // the newest revision so far
 	atCompact bool             // there is a row of revision compacted
 	keys      map[string]state // that exist at head
-	leases    map[int64]bool
 	bytes     int64
 	progress  func(int64)
 }
@@ -64,10 +64,10 @@ func (h *history) add(r *Row) error {
 		return fmt.Errorf("row %d comes after row %d", r.ID, h.head)
 	}
 	h.head, h.atCompact = r.ID, h.atCompact || r.ID == h.compacted && !r.Deleted
-	c := changeOf(r)
+	c := h.record(r)
 	before, known := h.keys[string(c.Key)]
 	if known && r.ID <= h.compacted { // kine has compacted, and left a row
-		if err := h.w.Drop(before.revision, 0); err != nil {
+		if err := h.w.Drop(before.revision); err != nil {
 			return err
 		}
 	}
@@ -78,11 +78,8 @@ func (h *history) add(r *Row) error {
 		}
 		return h.w.Put(c)
 	}
-	number(&c, r, before)
-	h.keys[string(c.Key)] = state{c.Created, c.Rev, c.Version}
-	if c.Lease != 0 {
-		h.leases[c.Lease] = true
-	}
+	number(c, r, before)
+	h.keys[string(c.Key)] = state{c.CreateRevision, c.ModRevision, c.Version}
 	if h.bytes += int64(len(c.Value)); h.progress != nil {
 		h.progress(h.bytes)
 	}
@@ -91,25 +88,28 @@ func (h *history) add(r *Row) error {
 
 // number gives a key the revision of its creation, and its version. kine does not count versions: they are counted from the history that there is. A
 // key whose creation was compacted has had two versions at least.
-func number(c *dbfile.Change, r *Row, before state) {
-	switch c.Created = r.CreateRevision; {
+func number(c *kv.Record, r *Row, before state) {
+	switch c.CreateRevision = r.CreateRevision; {
 	case r.Created:
-		c.Created = r.ID
+		c.CreateRevision = r.ID
 	case r.CreateRevision <= 0 || r.CreateRevision > r.ID: // as old versions of kine have left it
-		c.Created = cmp.Or(before.created, r.ID)
+		c.CreateRevision = cmp.Or(before.created, r.ID)
 	}
 	switch {
 	case c.Version > 0: // the row says it
-	case c.Created == r.ID:
+	case c.CreateRevision == r.ID:
 		c.Version = 1
 	default:
 		c.Version = max(before.version, 1) + 1
 	}
 }
 
-// changeOf is the change that a row stands for.
-func changeOf(r *Row) dbfile.Change {
-	c := dbfile.Change{Rev: r.ID, Key: []byte(r.Name), Value: r.Value, Lease: min(max(r.Lease, 0), maxLease), Deleted: r.Deleted}
+// record is the change that a row stands for.
+func (h *history) record(r *Row) *kv.Record {
+	c := &kv.Record{KeyValue: kv.KeyValue{Key: []byte(r.Name), Value: r.Value, ModRevision: r.ID}, Deleted: r.Deleted}
+	if seconds := min(r.Lease, maxLease); seconds > 0 && !r.Deleted {
+		c.Ends = h.now.Add(time.Duration(seconds) * time.Second).UnixNano()
+	}
 	switch r.Name {
 	case compactKey: // no key of a client: nothing changed at its revision
 		return gap(r.ID)
@@ -138,28 +138,23 @@ func (h *history) end() error {
 	if h.compacted > h.head {
 		return fmt.Errorf("table kine is compacted up to revision %d, and ends at %d", h.compacted, h.head)
 	}
-	err := h.endCompaction()
-	for _, seconds := range slices.Sorted(maps.Keys(h.leases)) { // a lease of kine's is its seconds
-		err = errors.Join(err, h.w.Lease(seconds, seconds))
-	}
-	return err
+	return h.finish()
 }
 
-// endCompaction says where the history begins. etcd's has the change at the revision to which it is compacted; kine's does not if that was a
+// finish says where the history begins. etcd's has the change at the revision to which it is compacted; kine's does not if that was a
 // deletion, and so begins with the revision after it.
-func (h *history) endCompaction() error {
-	if h.compacted == 0 || h.atCompact {
-		return h.w.Compacted(h.compacted)
-	}
-	if h.compacted++; h.compacted > h.head {
-		if err := h.w.Put(gap(h.compacted)); err != nil {
-			return err
+func (h *history) finish() error {
+	if h.compacted > 0 && !h.atCompact {
+		if h.compacted++; h.compacted > h.head {
+			if err := h.w.Put(gap(h.compacted)); err != nil {
+				return err
+			}
 		}
 	}
-	return h.w.Compacted(h.compacted)
+	return h.w.Finish(h.compacted, h.now)
 }
 
 // gap is the change at a revision at which no key of a client changed, as kine has it.
-func gap(rev int64) dbfile.Change {
-	return dbfile.Change{Rev: rev, Key: fmt.Appendf(nil, "%s%d", gapPrefix, rev), Deleted: true}
+func gap(rev int64) *kv.Record {
+	return &kv.Record{KeyValue: kv.KeyValue{Key: fmt.Appendf(nil, "%s%d", gapPrefix, rev), ModRevision: rev}, Deleted: true}
 }

@@ -2,6 +2,7 @@ package kine_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -9,11 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	_ "github.com/lib/pq"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kanzen-io/kanzen/internal/kine"
@@ -298,8 +301,31 @@ func startPostgres(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = server.Process.Signal(syscall.SIGINT), server.Wait() })
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("kine", "secret"), Host: "127.0.0.1:" + port, Path: "/kubernetes", RawQuery: "sslmode=disable"}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("kine", "secret"), Host: "127.0.0.1:" + port, Path: "/postgres", RawQuery: "sslmode=disable"}
+	createDatabase(t, u.String())
+	u.Path = "/kubernetes"
 	return u.String()
+}
+
+// createDatabase waits until a server is there, and creates kine's database. kine would do so as well, but it does not wait.
+func createDatabase(t *testing.T, at string) {
+	t.Helper()
+	db, err := sql.Open("postgres", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		if _, err = db.ExecContext(ctx, "CREATE DATABASE kubernetes"); err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
 }
 
 // asPostgres lets a program run as a user that PostgreSQL accepts, which is not root.

@@ -201,7 +201,7 @@ func TestStoreIsBelowHTTP(t *testing.T) {
 }
 
 // What stands on the store is not to be built with etcd and gRPC, so only
-// package etcd uses them, and what knows the files of etcd: packages snapshot and dbfile, and a file of pebble's.
+// package etcd uses them, and what knows the files of etcd: packages snapshot and etcdfile, and a file of pebble's.
 func TestEtcdIsBehindTheStore(t *testing.T) {
 	eachFile(t, false, func(path string, imports []string) {
 		if !strings.HasPrefix(path, "internal/") || strings.HasPrefix(path, "internal/store/etcd/") || strings.HasPrefix(path, "internal/snapshot/") ||

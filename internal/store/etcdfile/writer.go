@@ -17,14 +17,18 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
-// maxTxn is how many records are written to a file in one transaction.
-const maxTxn = 10_000
+// A transaction of bbolt is in memory until it is committed.
+const (
+	maxTxn      = 10_000
+	maxTxnBytes = 32 << 20
+)
 
 // Writer writes a new file.
 type Writer struct {
 	file *bolt.DB
 	tx   *bolt.Tx
-	n    int // records of the transaction
+	n    int // changes in the transaction
+	size int // bytes of these
 	last int64
 	sub  int64 // tells the changes of the last revision apart
 	ends map[int64]bool
@@ -52,14 +56,11 @@ func Create(path string) (*Writer, error) {
 }
 
 // Put adds a record. Records in the order of revisions make the smallest file, but they may come in any order.
-func (w *Writer) Put(r *kv.Record) (err error) {
-	if w.tx == nil {
-		if w.tx, err = w.file.Begin(true); err != nil {
-			return err
-		}
+func (w *Writer) Put(r *kv.Record) error {
+	b, err := w.keys()
+	if err != nil {
+		return err
 	}
-	b := w.tx.Bucket(schema.Key.Name())
-	b.FillPercent = 1 // revisions only grow
 	at := place(r.ModRevision, w.next(b, r.ModRevision))
 	out := &mvccpb.KeyValue{Key: r.Key}
 	if r.Deleted {
@@ -77,7 +78,37 @@ func (w *Writer) Put(r *kv.Record) (err error) {
 	if err := b.Put(at, value); err != nil {
 		return err
 	}
-	if w.n++; w.n < maxTxn {
+	return w.changed(len(value))
+}
+
+// Drop removes the record of a revision, which has one and is no deletion.
+func (w *Writer) Drop(rev int64) error {
+	b, err := w.keys()
+	if err != nil {
+		return err
+	}
+	if err := b.Delete(Revision(rev)); err != nil {
+		return err
+	}
+	return w.changed(0)
+}
+
+// keys is the bucket of records in the transaction, which it begins if need be.
+func (w *Writer) keys() (_ *bolt.Bucket, err error) {
+	if w.tx == nil {
+		if w.tx, err = w.file.Begin(true); err != nil {
+			return nil, err
+		}
+	}
+	b := w.tx.Bucket(schema.Key.Name())
+	b.FillPercent = 1 // revisions only grow
+	return b, nil
+}
+
+// changed counts a change of the transaction.
+func (w *Writer) changed(bytes int) error {
+	w.n, w.size = w.n+1, w.size+bytes
+	if w.n < maxTxn && w.size < maxTxnBytes {
 		return nil
 	}
 	return w.commit()
@@ -130,7 +161,7 @@ func (w *Writer) commit() error {
 		return nil
 	}
 	err := w.tx.Commit()
-	w.tx, w.n = nil, 0
+	w.tx, w.n, w.size = nil, 0, 0
 	return err
 }
 
