@@ -213,6 +213,11 @@ func (s *Side) awaitReady(ctx context.Context, began time.Time) error {
 // Restart ends the side's only process in order, starts it again on the same
 // data and waits until it is ready.
 func (s *Side) Restart(ctx context.Context) error {
+	return s.Offline(ctx, func(string) error { return nil })
+}
+
+// Offline restarts the side, and meanwhile passes its data directory to change.
+func (s *Side) Offline(ctx context.Context, change func(dataDir string) error) error {
 	was := s.procs[0]
 	if err := was.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -223,6 +228,9 @@ func (s *Side) Restart(ctx context.Context) error {
 		return ctx.Err()
 	}
 	s.procs = nil
+	if err := change(s.path("data")); err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := s.exec(was.cmd.Path, was.cmd.Args[1:]...); err != nil {
 		return err

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,10 @@ type walks struct {
 func (w *walks) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
 	var n int64
 	a, err := w.DB.Range(ctx, r, func(k kv.KeyValue) bool { n++; return yield(k) })
+	if a.More { // etcd counts the rest as well
+		all, failed := w.DB.Range(ctx, kv.Range{Key: r.Key, End: r.End, Rev: r.Rev, CountOnly: true}, nil)
+		a.Count, err = all.Count, errors.Join(err, failed)
+	}
 	if w.pages > 0 {
 		w.laterLargest = max(w.laterLargest, n)
 	}

@@ -128,7 +128,9 @@ type Range struct {
 type Answer struct {
 	// Rev is the newest revision at the time of the read.
 	Rev int64
-	// Count is the number of keys in the range, regardless of the limit.
+	// Count is the number of keys in the range. If the limit has left out some,
+	// it is more than the limit, and need not have counted all: a database that
+	// keeps no count would have to walk over the rest, once for each page.
 	Count int64
 	// More says that the limit has left out some keys.
 	More bool

@@ -136,6 +136,7 @@ func (d *DB) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, 
 			case r.CountOnly:
 			case r.Limit > 0 && int64(len(found)) == r.Limit:
 				answer.More = true
+				return false
 			default:
 				found = append(found, v.KeyValue)
 			}

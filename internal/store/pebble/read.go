@@ -212,6 +212,7 @@ func (s *scan) take(rev int64) (more bool, err error) {
 	case s.want.CountOnly:
 	case s.want.Limit > 0 && s.given == s.want.Limit:
 		s.answer.More = true
+		return false, nil
 	default:
 		s.given++
 		key, _ := ofRecord(s.it.Key())
