@@ -108,7 +108,7 @@ resources:
 		Revision  int64
 		Keys      int
 		Resources []struct {
-			Resource   string
+			Name       string
 			Objects    int
 			Encryption map[string]int
 		}
@@ -120,8 +120,8 @@ resources:
 	}
 	counts := map[string]int{}
 	for _, r := range found.Resources {
-		counts[r.Resource] = r.Objects
-		if r.Resource == "secrets" && r.Encryption["aesgcm"] != 1 {
+		counts[r.Name] = r.Objects
+		if r.Name == "secrets" && r.Encryption["aesgcm"] != 1 {
 			t.Errorf("secrets are encrypted by %v", r.Encryption)
 		}
 	}
