@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -53,14 +54,13 @@ type hostiles struct {
 	uid    string
 }
 
+var hostile = flag.Int("hostile", 3000, "requests of TestHostile; 50,000 take a minute")
+
 // TestHostile sends requests to the plane a with all credentials of the plane b and of users of the root, by every way to write that a
 // request is for a. No answer has anything of a, of the root's secrets or of the process; nothing of a has changed; and the audit log has no
 // request that a has served.
 func TestHostile(t *testing.T) {
-	n := 50_000
-	if testing.Short() {
-		n = 3000
-	}
+	n := *hostile
 	seed := randomSeed()
 	t.Logf("seed %d", seed)
 	h := newHostiles(t)

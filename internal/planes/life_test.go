@@ -137,10 +137,8 @@ func TestLife(t *testing.T) {
 		"pebble": func(c *movingclock.Clock) disk { return &onPebble{clock: c} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			names, acts := 20, 250
-			if testing.Short() {
-				names, acts = 8, 150
-			} else if *week {
+			names, acts := 8, 150
+			if *week {
 				names, acts = 1000, 8000
 			}
 			seed := randomSeed()
