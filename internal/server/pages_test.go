@@ -59,7 +59,7 @@ func TestFindPage(t *testing.T) {
 // Few pages may take as long as their client wants, whether the server has them or not.
 func TestLongRunningPages(t *testing.T) {
 	long, stream := request.Page{LongRunning: true}, request.Page{LongRunning: true, Stream: true}
-	want := map[string]request.Page{"/debug/pprof/": long, "/debug/pprof/x": long, "/debug/pprof/a/b": long, "/encryption": long, "/kanzen/snapshot": stream}
+	want := map[string]request.Page{"/debug/pprof/": long, "/debug/pprof/x": long, "/debug/pprof/a/b": long, "/encryption": long, "/kanzen/space": long, "/kanzen/snapshot": stream}
 	h := without()
 	paths := []string{"/debug/pprofx", "/encryption/", "/kanzen/snapshot/", "/nosuch", "", "/debug/pprof/a/b"}
 	for _, p := range h.pages.table {
