@@ -3,7 +3,9 @@ package planes
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -33,30 +35,44 @@ func TestUse(t *testing.T) {
 		t.Errorf("those that are awake: %v, %+v", err, all)
 	}
 
-	told := func() *Plane {
+	// told has the status written as often as there is something to say, until it says what is wanted.
+	told := func(is func(*PlaneStatus) bool) *Plane {
 		t.Helper()
-		h := g.find("one")
-		if h.outdated() {
-			if err := g.keep(t.Context(), "one"); err != nil {
-				t.Fatal(err)
+		return g.await(t, "one", func(p *Plane) bool {
+			outdated := g.find("one").outdated()
+			if outdated {
+				g.queue.AddAfter("one", 0)
 			}
-		}
-		return g.await(t, "one", func(*Plane) bool { return true })
+			return !outdated && is(&p.Status)
+		})
 	}
-	p := told()
-	if p.Status.Requests != 3 || p.Status.Objects == 0 || p.Status.Bytes == 0 || !meta.IsStatusConditionFalse(p.Status.Conditions, withinLimits) {
-		t.Errorf("%+v", p.Status)
-	}
-	p = told()
-	if !meta.IsStatusConditionTrue(p.Status.Conditions, withinLimits) {
-		t.Errorf("nothing was refused since: %+v", p.Status)
-	}
-	if again := told(); again.ResourceVersion != p.ResourceVersion {
+	p := told(func(s *PlaneStatus) bool {
+		return s.Requests == 3 && s.Objects > 0 && s.Bytes > 0 && meta.IsStatusConditionTrue(s.Conditions, withinLimits)
+	})
+	if again := told(func(*PlaneStatus) bool { return true }); again.ResourceVersion != p.ResourceVersion {
 		t.Errorf("written though nothing has changed: %+v, was %+v", again.Status, p.Status)
 	}
 	g.must(t, "one", "GET", "/api/v1/namespaces/default", "", nil)
-	if p := told(); p.Status.Requests != 4 || meta.FindStatusCondition(g.await(t, "idle", func(*Plane) bool { return true }).Status.Conditions, withinLimits) != nil {
-		t.Errorf("%+v", p.Status)
+	told(func(s *PlaneStatus) bool { return s.Requests == 4 })
+	if p := g.await(t, "idle", func(*Plane) bool { return true }); meta.FindStatusCondition(p.Status.Conditions, withinLimits) != nil {
+		t.Errorf("nothing was ever refused: %+v", p.Status)
+	}
+}
+
+// The condition says whether something was refused since the status was written last.
+func TestJudge(t *testing.T) {
+	var p Plane
+	var was, now v1alpha1.RefusedPlane
+	at := time.Unix(1, 0)
+	if judge(&p, was, now, at); len(p.Status.Conditions) > 0 {
+		t.Errorf("nothing was ever refused: %+v", p.Status.Conditions)
+	}
+	now.Storage = 2
+	if judge(&p, was, now, at); !meta.IsStatusConditionFalse(p.Status.Conditions, withinLimits) || !strings.Contains(p.Status.Conditions[0].Message, "2 writes") {
+		t.Errorf("two writes were refused: %+v", p.Status.Conditions)
+	}
+	if judge(&p, now, now, at); !meta.IsStatusConditionTrue(p.Status.Conditions, withinLimits) {
+		t.Errorf("nothing was refused since: %+v", p.Status.Conditions)
 	}
 }
 
