@@ -78,62 +78,70 @@ func (b *bench) commit(ctx context.Context, what commits) (done committed, err e
 
 // serveCommits is that other process.
 func serveCommits(ctx context.Context, dir string, in io.Reader, out io.Writer) (err error) {
-	var what commits
-	if err := json.NewDecoder(in).Decode(&what); err != nil {
+	c := committer{}
+	if err := json.NewDecoder(in).Decode(&c.what); err != nil {
 		return err
 	}
-	db, err := pebble.Open(dir, &pebble.Options{Logger: quietly{}})
-	if err != nil {
+	if c.db, err = pebble.Open(dir, &pebble.Options{Logger: quietly{}}); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	var next atomic.Int64
-	one := func() (time.Duration, error) {
-		n := uint64(next.Add(1))
-		at := n
-		if what.Keys > 0 {
-			at %= uint64(what.Keys)
-		}
-		began := time.Now()
-		batch := db.NewBatch()
-		defer batch.Close()
-		key := fmt.Appendf(nil, "/registry/pods/%s/object-%07d", namespace, at)
-		if err := batch.Set(binary.BigEndian.AppendUint64(nil, n), what.Value, nil); err != nil {
-			return 0, err
-		}
-		if err := batch.Set(key, binary.BigEndian.AppendUint64(nil, n), nil); err != nil {
-			return 0, err
-		}
-		err := batch.Commit(pebble.Sync)
-		return time.Since(began), err
-	}
+	defer func() { err = errors.Join(err, c.db.Close()) }()
 	var done committed
 	before, began := ownTime(), time.Now()
-	for done.CPU < what.CPU || len(done.Took) < what.Count {
-		took := make([][]time.Duration, what.Clients)
-		errs := make([]error, what.Clients)
-		var all sync.WaitGroup
-		for n := range what.Clients {
-			all.Go(func() {
-				for range 100 {
-					t, err := one()
-					if err != nil || ctx.Err() != nil {
-						errs[n] = errors.Join(err, ctx.Err())
-						return
-					}
-					took[n] = append(took[n], t)
-				}
-			})
-		}
-		all.Wait()
-		if err := errors.Join(errs...); err != nil {
+	for done.CPU < c.what.CPU || len(done.Took) < c.what.Count {
+		took, err := c.some(ctx)
+		if err != nil {
 			return err
 		}
-		done.Took = append(done.Took, slices.Concat(took...)...)
-		done.CPU = ownTime() - before
+		done.Took, done.CPU = append(done.Took, took...), ownTime()-before
 	}
 	done.Wall = time.Since(began)
 	return json.NewEncoder(out).Encode(done)
+}
+
+// committer commits to a tree.
+type committer struct {
+	what commits
+	db   *pebble.DB
+	next atomic.Int64
+}
+
+// some has each client make a hundred commits, and returns how long each took.
+func (c *committer) some(ctx context.Context) ([]time.Duration, error) {
+	took := make([][]time.Duration, c.what.Clients)
+	errs := make([]error, c.what.Clients)
+	var all sync.WaitGroup
+	for n := range c.what.Clients {
+		all.Go(func() {
+			for range 100 {
+				t, err := c.one()
+				if errs[n] = errors.Join(err, ctx.Err()); errs[n] != nil {
+					return
+				}
+				took[n] = append(took[n], t)
+			}
+		})
+	}
+	all.Wait()
+	return slices.Concat(took...), errors.Join(errs...)
+}
+
+// one makes a commit, and waits for the disk.
+func (c *committer) one() (time.Duration, error) {
+	n := uint64(c.next.Add(1))
+	at := n
+	if c.what.Keys > 0 {
+		at %= uint64(c.what.Keys)
+	}
+	began := time.Now()
+	batch := c.db.NewBatch()
+	defer batch.Close()
+	key, revision := fmt.Appendf(nil, "/registry/pods/%s/object-%07d", namespace, at), binary.BigEndian.AppendUint64(nil, n)
+	err := errors.Join(batch.Set(revision, c.what.Value, nil), batch.Set(key, revision, nil))
+	if err == nil {
+		err = batch.Commit(pebble.Sync)
+	}
+	return time.Since(began), err
 }
 
 // ownTime is the processor time of this process.

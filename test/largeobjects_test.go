@@ -3,6 +3,7 @@ package test
 import (
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,9 @@ func TestLargeObjects(t *testing.T) {
 		t.Errorf("the largest is not told: %s", said)
 	}
 
+	k.end(syscall.SIGTERM)
+	serve(t, dir, "--pebble-max-value-bytes=6291456") // the directory keeps its engine
+
 	small := serve(t, filepath.Join(t.TempDir(), "data"), "--engine=pebble")
 	populate(t, small)
 	d, err = dynamic.NewForConfig(small.config())
@@ -45,7 +49,7 @@ func TestLargeObjects(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--pebble-max-value-bytes=6291456 --engine=etcd":           "etcd stores no larger values",
-		"--pebble-max-value-bytes=6291456":                         "needs --engine=pebble",
+		"--pebble-max-value-bytes=6291456":                         "has a database of etcd, or will have",
 		"--pebble-max-value-bytes=1000 --engine=pebble":            "must be from",
 		"--max-request-body-bytes=1000":                            "max-request-body-bytes",
 		"--max-request-body-bytes=1000000000000 --engine=pebble":   "max-request-body-bytes",

@@ -149,13 +149,13 @@ server of --data-dir as FILE.keys, sealed with a passphrase:
 
   kanzen snapshot save backup.db --with-keys --passphrase-file passphrase
 
+'kanzen snapshot restore --keys' opens that file, and so does age: age --decrypt
+backup.db.keys | tar x
+
 With --at, saves what the server held at an earlier moment, as far back as its
 history goes ('kanzen serve --history'):
 
-  kanzen snapshot save before.db --at 2h
-
-'kanzen snapshot restore --keys' opens that file, and so does age: age --decrypt
-backup.db.keys | tar x`,
+  kanzen snapshot save before.db --at 2h`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()

@@ -39,7 +39,7 @@ func (c *Config) addEmbeddedFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Engine, "engine", c.Engine, "Database inside this process: etcd, or pebble, which costs less and is for one machine. The default is what the data directory has, and etcd for a new one. 'kanzen migrate' moves a directory from one to the other.")
 	fs.StringVar(&c.EtcdName, "etcd-name", c.EtcdName, "Name of the embedded etcd among the members of its cluster. (default \"kanzen\")")
 	fs.Int64Var(&c.EtcdQuotaBytes, "etcd-quota-backend-bytes", c.EtcdQuotaBytes, "Largest size of the database inside this process; 0: 2 GiB for etcd, what the disk has for pebble.")
-	fs.IntVar(&c.PebbleMaxValueBytes, "pebble-max-value-bytes", c.PebbleMaxValueBytes, "Largest object that pebble stores; 0: 8 MiB. It needs --engine=pebble. Requests have a limit of their own, --max-request-body-bytes. etcd stores 1.5 MiB.")
+	fs.IntVar(&c.PebbleMaxValueBytes, "pebble-max-value-bytes", c.PebbleMaxValueBytes, "Largest object that pebble stores; 0: 8 MiB. Requests have a limit of their own, --max-request-body-bytes. etcd stores 1.5 MiB.")
 	fs.StringSliceVar(&c.EtcdListenClients, "etcd-listen-client-urls", c.EtcdListenClients, "https URLs at which the embedded etcd serves etcdctl and other API servers, to those with a certificate of pki/etcd/ca.crt in the data directory; none: it has no socket.")
 	fs.StringSliceVar(&c.EtcdListenPeers, "etcd-listen-peer-urls", c.EtcdListenPeers, "https URLs at which the embedded etcd serves other members of its cluster, and by which they know it.")
 }
@@ -58,8 +58,8 @@ func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
 	case n == 0:
 	case n < minObjectBytes || n > maxObjectBytes:
 		bad("pebble-max-value-bytes", "must be from %d to %d", minObjectBytes, maxObjectBytes)
-	case c.Engine != EnginePebble:
-		bad("pebble-max-value-bytes", "needs --engine=%s: etcd stores no larger values", EnginePebble)
+	case c.Engine == EngineEtcd || !c.Embedded():
+		bad("pebble-max-value-bytes", "etcd stores no larger values")
 	}
 	if _, err := listenURLs(c.EtcdListenClients); err != nil {
 		bad("etcd-listen-client-urls", "%v", err)

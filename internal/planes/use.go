@@ -30,6 +30,7 @@ type figures struct {
 	requests, watches, objects, bytes int64
 	refused                           v1alpha1.RefusedPlane
 	limited                           bool // something was refused lately
+	counted                           time.Time
 }
 
 // Stats returns what all planes do now, those that are used most first.
@@ -93,7 +94,8 @@ func (h *hosted) outdated() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	refused := h.refused.all()
-	h.untold = h.untold || h.told.limited || h.told.requests != h.answered.Load() || h.told.watches != h.watching.Load() || h.told.refused != refused || h.bounds != nil && h.bounds.wrote.Load()
+	h.untold = h.untold || h.told.limited || h.told.requests != h.answered.Load() || h.told.watches != h.watching.Load() || h.told.refused != refused ||
+		h.bounds != nil && h.bounds.wrote.Load() && h.fleet.on.Clock.Since(h.told.counted) >= countEvery
 	return h.untold
 }
 
@@ -104,15 +106,22 @@ func (h *hosted) isUntold() bool {
 	return h.untold
 }
 
-// describe says in a status what the plane uses. What is stored is counted if it was written since it was counted last.
+// countEvery is how often at most what a plane has stored is counted while it is awake: all of it is read for that.
+const countEvery = 10 * time.Minute
+
+// describe says in a status what the plane uses. What is stored is counted if something was written since it was counted last: when the plane has
+// gone to sleep, and now and then before.
 func (f *Fleet) describe(ctx context.Context, h *hosted, p *Plane) error {
 	h.mu.Lock()
 	was, bounds := h.told, h.bounds
 	h.untold = false
 	h.mu.Unlock()
-	now := figures{requests: h.answered.Load(), watches: h.watching.Load(), objects: p.Status.Objects, bytes: p.Status.Bytes, refused: h.refused.all()}
-	if bounds != nil && bounds.wrote.Swap(false) || now.objects == 0 {
+	now := figures{requests: h.answered.Load(), watches: h.watching.Load(), objects: p.Status.Objects, bytes: p.Status.Bytes, refused: h.refused.all(), counted: was.counted}
+	at := f.on.Clock.Now()
+	due := p.Status.State != awake || at.Sub(was.counted) >= countEvery
+	if due && bounds != nil && bounds.wrote.Swap(false) || now.objects == 0 {
 		var err error
+		now.counted = at
 		if now.objects, now.bytes, err = f.usage(ctx, h.prefix()+"/"); err != nil {
 			if bounds != nil {
 				bounds.wrote.Store(true)
@@ -123,7 +132,7 @@ func (f *Fleet) describe(ctx context.Context, h *hosted, p *Plane) error {
 	if f.cfg.Embedded() {
 		p.Status.Requests, p.Status.Watches = now.requests, now.watches
 		now.limited = now.refused.Limits() > was.refused.Limits()
-		judge(p, was.refused, now.refused, f.on.Clock.Now())
+		judge(p, was.refused, now.refused, at)
 	}
 	p.Status.Objects, p.Status.Bytes = now.objects, now.bytes
 	h.mu.Lock()

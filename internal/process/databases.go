@@ -104,6 +104,9 @@ func engineOf(cfg *config.Config) (string, error) {
 
 func (o *opener) etcd(ctx context.Context) (database, error) {
 	cfg := o.cfg
+	if cfg.PebbleMaxValueBytes != 0 {
+		return nil, fmt.Errorf("--pebble-max-value-bytes: %s has a database of etcd, or will have: --engine=%s begins one of pebble, and 'kanzen migrate' moves one", cfg.DataDir, config.EnginePebble)
+	}
 	listen, err := etcdListen(cfg)
 	if err != nil {
 		return nil, err

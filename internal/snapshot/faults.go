@@ -170,15 +170,12 @@ func (c *objectCheck) lookCustom(key string, id ID, plain []byte) error {
 	return id.same(u)
 }
 
-// ownGroup has kinds that the server defines itself, without a definition in the database.
-const ownGroup = "planes.kanzen.io"
-
 // judgeCustom compares the kinds of custom resources with their definitions.
 func (c *objectCheck) judgeCustom() {
 	kinds := slices.SortedFunc(maps.Keys(c.custom), func(a, b custom) int { return strings.Compare(c.custom[a].key, c.custom[b].key) })
 	for _, is := range kinds {
 		err := is.fits(c.definitions[is.GroupResource])
-		if err == nil || is.Group == ownGroup {
+		if err == nil {
 			continue
 		}
 		first := c.custom[is]

@@ -75,19 +75,23 @@ const paceRecords, paceWork = 256, 5 * time.Millisecond
 // Records is part of kv.Recorded.
 func (p Paced) Records(ctx context.Context, how kv.Reading, each func(*kv.Record) error) error {
 	n, began := 0, time.Now()
-	return p.Recorded.Records(ctx, how, func(r *kv.Record) error {
-		if n++; n%paceRecords == 0 {
-			if worked := time.Since(began); worked >= paceWork {
-				select {
-				case <-time.After(worked):
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				began = time.Now()
-			}
+	how.Step = func() error {
+		if n++; n%paceRecords > 0 {
+			return nil
 		}
-		return each(r)
-	})
+		worked := time.Since(began)
+		if worked < paceWork {
+			return nil
+		}
+		select {
+		case <-time.After(worked):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		began = time.Now()
+		return nil
+	}
+	return p.Recorded.Records(ctx, how, each)
 }
 
 // Space asks a server what takes the room of its database.

@@ -54,7 +54,7 @@ func Records(ctx context.Context, read Reader, now time.Time, how kv.Reading, ea
 	records := func(f func(r *kv.Record, hash uint64) error) error {
 		return read(schema.Key.String(), func(at, value []byte) error {
 			var r kv.Record
-			if err := errors.Join(ctx.Err(), decode(&r, at, value, leases)); err != nil {
+			if err := errors.Join(ctx.Err(), how.Read(), decode(&r, at, value, leases)); err != nil {
 				return err
 			}
 			return f(&r, maphash.Bytes(seed, r.Key))

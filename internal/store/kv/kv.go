@@ -94,6 +94,17 @@ type Reading struct {
 	// ByRevision asks for the order of revisions, which may take memory for each
 	// record. Otherwise the order is the database's.
 	ByRevision bool
+	// Step is called for each record that is read, also if it is read only to
+	// learn which others there are. An error of it ends the reading. Optional.
+	Step func() error
+}
+
+// Read calls Step.
+func (r *Reading) Read() error {
+	if r.Step == nil {
+		return nil
+	}
+	return r.Step()
 }
 
 // Recorded is a database that passes on all records that it keeps, of one

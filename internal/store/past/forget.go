@@ -83,6 +83,7 @@ func (p *Past) forget(kind, name string, now *kv.KeyValue) (places [][]byte, err
 		}
 	}
 	p.recent.delete(kind + name)
+	p.recent.marks.delete(kind + name) // the next change must not refer to what was dropped
 	if r.err != nil {
 		return nil, r.err
 	}

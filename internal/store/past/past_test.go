@@ -37,6 +37,7 @@ type log struct {
 	oldest atomic.Int64
 	asked  chan chan struct{} // nil: Head answers at once; otherwise once what it sends here is closed
 	single bool               // each revision is delivered by itself, as etcd does
+	stale  atomic.Int64       // what is read now is what was so many revisions before
 	told   atomic.Int64       // the newest revision whose delivery has ended
 }
 
@@ -52,6 +53,16 @@ func (l *log) Head(ctx context.Context) (int64, error) {
 func (l *log) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
 	if r.Rev != 0 && r.Rev < l.oldest.Load() {
 		return kv.Answer{}, kv.ErrCompacted
+	}
+	if back := l.stale.Load(); r.Rev == 0 && back > 0 {
+		head, err := l.DB.Head(ctx)
+		if err != nil {
+			return kv.Answer{}, err
+		}
+		r.Rev = head - back
+		answer, err := l.DB.Range(ctx, r, yield)
+		answer.Rev = r.Rev
+		return answer, err
 	}
 	return l.DB.Range(ctx, r, yield)
 }
@@ -348,6 +359,37 @@ func TestForget(t *testing.T) {
 	f.put("pods/a/x", "later")
 	if got := strings.Join(f.revisions("pods/a/x", false), "; "); got != "pods/a/x now→later by ; pods/a/x →now by " {
 		t.Error(got)
+	}
+}
+
+// TestForgetMeanwhile forgets a key that changes after it was looked at: what comes next must not refer to what was dropped.
+func TestForgetMeanwhile(t *testing.T) {
+	f := &followed{t: t, files: vfs.NewMem(), dir: "past", bytes: 1 << 20, near: true, recent: 1}
+	f.begin()
+	f.reached()
+	text := strings.Repeat("the same ", 30)
+	f.put("pods/a/x", text+"1")
+	f.put("pods/a/x", text+"2")
+	f.put("pods/a/x", text+"3")
+	f.put("pods/a/y", text) // x is not in memory any more
+	f.reached()
+	f.put("pods/a/x", text+"4")
+	text = strings.Repeat("another, ", 30)
+	f.put("pods/a/x", text+"5")
+	f.put("pods/a/y", text+"1")
+	f.reached()
+	f.log.stale.Store(2)
+	if found, err := f.Forget(t.Context(), "pods/a/x"); !found || err != nil {
+		t.Fatal(found, err)
+	}
+	f.log.stale.Store(0)
+	f.put("pods/a/y", text+"2")
+	rev := f.put("pods/a/x", text+"6")
+	f.put("pods/a/x", text+"7")
+	f.reached()
+	q := kv.Range{Key: prefix + "pods/a/x", Rev: rev}
+	if got, want := list(t, f, q), list(t, f.log.DB, q); got != want {
+		t.Errorf("it was %s, not %s", got, want)
 	}
 }
 

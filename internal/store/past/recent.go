@@ -99,6 +99,12 @@ func (m *marks) put(v *value) {
 	m.young[maphash.String(m.seed, v.key)] = mark{v.rev, v.segment, int32(v.depth)}
 }
 
+func (m *marks) delete(key string) {
+	h := maphash.String(m.seed, key)
+	delete(m.young, h)
+	delete(m.old, h)
+}
+
 func (m *marks) get(key string) (mark, bool) {
 	h := maphash.String(m.seed, key)
 	found, ok := m.young[h]

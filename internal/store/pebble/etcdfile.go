@@ -90,16 +90,19 @@ func (d *DB) records(ctx context.Context, how kv.Reading, f func(*kv.Record) err
 	var last []byte
 	var places []place
 	err = each(ctx, tree, recordSpace, func(at, value []byte) error {
+		if err := errors.Join(ctx.Err(), how.Read()); err != nil {
+			return err
+		}
 		key, rev := ofRecord(at)
 		if rev > head { // it is not on disk yet
-			return ctx.Err()
+			return nil
 		}
 		newest := !bytes.Equal(key, last)
 		if last = key; how.ByRevision {
 			places = append(places, place{rev: rev, key: key, newest: newest})
-			return ctx.Err()
+			return nil
 		}
-		return errors.Join(ctx.Err(), passRecord(f, key, rev, newest, len(at), value))
+		return passRecord(f, key, rev, newest, len(at), value)
 	})
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.rev, b.rev) })
 	for _, p := range places {
@@ -111,7 +114,7 @@ func (d *DB) records(ctx context.Context, how kv.Reading, f func(*kv.Record) err
 		if failed != nil {
 			return failed
 		}
-		err = errors.Join(ctx.Err(), passRecord(f, p.key, p.rev, p.newest, len(at), value), done.Close())
+		err = errors.Join(ctx.Err(), how.Read(), passRecord(f, p.key, p.rev, p.newest, len(at), value), done.Close())
 	}
 	return err
 }
