@@ -1,7 +1,6 @@
 package fieldmanager
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -93,7 +92,7 @@ func (w *walker) encode(managers []managed) []metav1.ManagedFieldsEntry {
 		if e.FieldsV1 == nil {
 			e.FieldsV1 = &metav1.FieldsV1{}
 			w.json = appendSet(w.json[:0], m.fields, false)
-			e.FieldsV1.SetRawBytes(bytes.Clone(w.json))
+			e.FieldsV1.SetRawBytes(w.json)
 		}
 	}
 	return out

@@ -117,8 +117,11 @@ func (l *lexer) items(item func() bool) bool {
 
 // skip passes over a value.
 func (l *lexer) skip() bool {
-	if l.mode == raw {
+	switch l.mode {
+	case raw:
 		return l.pass()
+	case strict:
+		return l.walk()
 	}
 	switch l.next() {
 	case '{':

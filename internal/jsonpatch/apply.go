@@ -12,6 +12,8 @@ import (
 	"fmt"
 
 	library "gopkg.in/evanphx/json-patch.v4"
+
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
 // ErrCost says that a patch costs too much to apply.
@@ -59,12 +61,11 @@ func Apply(patch library.Patch, doc []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var compact, escaped bytes.Buffer
-	if err := json.Compact(&compact, out); err != nil {
-		return nil, err
+	escaped, ok := jsonobject.AppendRaw(nil, out, false)
+	if !ok {
+		return nil, json.Compact(new(bytes.Buffer), out)
 	}
-	json.HTMLEscape(&escaped, compact.Bytes())
-	return escaped.Bytes(), nil
+	return escaped, nil
 }
 
 func (p *patcher) do(op library.Operation) error {

@@ -1,9 +1,7 @@
 package transcode
 
 import (
-	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -150,10 +148,6 @@ func appendIntOrString(dst, val []byte) ([]byte, error) {
 	return nil, errUnusual
 }
 
-// lineSeparator begins the two characters beside ASCII that are escaped, U+2028 and U+2029, in UTF-8. ContainsAny is many times
-// slower if it is asked for one that is not ASCII.
-const lineSeparator = 0xe2
-
 // raw writes a JSON document that is the field 1 of a message.
 func (w *writer) raw(val []byte, emptyIsNull bool) ([]byte, error) {
 	dst := w.dst
@@ -167,17 +161,12 @@ func (w *writer) raw(val []byte, emptyIsNull bool) ([]byte, error) {
 	if len(doc) == 0 && emptyIsNull {
 		return append(dst, "null"...), nil
 	}
-	if len(doc) == 0 || doc[0] != '{' || !w.known && !jsonobject.Valid(doc) && !json.Valid(doc) {
+	if len(doc) == 0 || doc[0] != '{' {
 		return nil, errUnusual
 	}
-	if !bytes.ContainsAny(doc, " \n\r\t<>&") && bytes.IndexByte(doc, lineSeparator) < 0 {
-		return append(dst, doc...), nil
+	dst, ok := jsonobject.AppendRaw(dst, doc, w.known)
+	if !ok {
+		return nil, errUnusual
 	}
-	var b bytes.Buffer
-	if err := json.Compact(&b, doc); err != nil {
-		return nil, err
-	}
-	was := b.Len()
-	json.HTMLEscape(&b, b.Bytes()[:was])
-	return append(dst, b.Bytes()[was:]...), nil
+	return dst, nil
 }
