@@ -302,7 +302,9 @@ func (w *write) completed(obj Object, value []byte) store.Write {
 		return out
 	}
 	w.hub.Default(obj)
-	again, err := w.typedToStorage(obj)
+	room := gatherBuffers.Get().(*[]byte)
+	defer gatherBuffers.Put(room)
+	again, err := w.typedToStorage((*room)[:0], obj)
 	out.Complete = err == nil && bytes.Equal(again, value)
 	return out
 }

@@ -314,7 +314,9 @@ func (ep *Endpoint) complete(i *store.Item) bool {
 		if err != nil {
 			return false
 		}
-		again, err := ep.typedToStorage(obj)
+		room := gatherBuffers.Get().(*[]byte)
+		defer gatherBuffers.Put(room)
+		again, err := ep.typedToStorage((*room)[:0], obj)
 		return err == nil && bytes.Equal(again, i.Value())
 	})
 }
@@ -470,7 +472,7 @@ func finishJSON(b []byte, pretty bool) []byte {
 // out.
 func (ep *Endpoint) toStorage(ctx context.Context, obj Object) ([]byte, error) {
 	if ep.R.Codec == nil {
-		return ep.typedToStorage(obj)
+		return ep.typedToStorage(nil, obj)
 	}
 	defer withoutAnswerFields(obj)()
 	return ep.R.Codec.Encode(ctx, obj)
@@ -484,8 +486,8 @@ func withoutAnswerFields(obj Object) (putBack func()) {
 	return func() { obj.SetResourceVersion(rv); obj.SetSelfLink(self) }
 }
 
-// typedToStorage is toStorage for kinds with a Go type.
-func (ep *Endpoint) typedToStorage(obj Object) ([]byte, error) {
+// typedToStorage is toStorage for kinds with a Go type. It appends to dst.
+func (ep *Endpoint) typedToStorage(dst []byte, obj Object) ([]byte, error) {
 	defer withoutAnswerFields(obj)()
 	st := ep.R.Stored
 	if st == nil {
@@ -493,7 +495,7 @@ func (ep *Endpoint) typedToStorage(obj Object) ([]byte, error) {
 		if !ok {
 			return nil, fmt.Errorf("%T has no protobuf encoding", obj)
 		}
-		return sealSized(typeMeta(ep.hub.WithKind(ep.R.Kind)), m)
+		return sealSized(dst, typeMeta(ep.hub.WithKind(ep.R.Kind)), m)
 	}
 	gvk := st.WithKind(ep.R.Kind)
 	if st.Encode != nil {
@@ -503,13 +505,13 @@ func (ep *Endpoint) typedToStorage(obj Object) ([]byte, error) {
 		}
 	}
 	if m, ok := obj.(sizedMarshaler); ok && !st.JSON {
-		return sealSized(typeMeta(gvk), m)
+		return sealSized(dst, typeMeta(gvk), m)
 	}
 	was := obj.GetObjectKind().GroupVersionKind()
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	defer obj.GetObjectKind().SetGroupVersionKind(was)
 	b, err := json.Marshal(obj)
-	return append(b, '\n'), err
+	return append(append(dst, b...), '\n'), err
 }
 
 // sizedMarshaler encodes into a buffer of the right size.
@@ -518,9 +520,13 @@ type sizedMarshaler interface {
 	MarshalToSizedBuffer([]byte) (int, error)
 }
 
-func sealSized(typeMeta []byte, m sizedMarshaler) ([]byte, error) {
+// sealSized appends an object in its envelope to dst, which grows to just the size that is needed if it is too small.
+func sealSized(dst, typeMeta []byte, m sizedMarshaler) ([]byte, error) {
 	n := m.Size()
-	b := appendEnvelope(make([]byte, 0, len(magic)+len(typeMeta)+12+n+len(envelopeTail)), typeMeta, n)
+	if whole := len(dst) + len(magic) + len(typeMeta) + 12 + n + len(envelopeTail); cap(dst) < whole {
+		dst = append(make([]byte, 0, whole), dst...)
+	}
+	b := appendEnvelope(dst, typeMeta, n)
 	at := len(b)
 	b = b[:at+n]
 	if _, err := m.MarshalToSizedBuffer(b[at:]); err != nil {

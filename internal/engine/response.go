@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -87,7 +88,7 @@ func answerTimeout(w http.ResponseWriter, req *http.Request, st metav1.Status) {
 	if err != nil {
 		b = []byte(st.Message) // cannot be
 	}
-	writeBytes(w, req, int(st.Code), "text/plain; charset=utf-8", append(b, '\n'))
+	_ = writeBytes(w, req, int(st.Code), "text/plain; charset=utf-8", append(b, '\n'))
 }
 
 // localObject returns the object of a request from inside the process, or nil.
@@ -113,7 +114,7 @@ func writeAny(w http.ResponseWriter, req *http.Request, code int, out output, ob
 		return err
 	}
 	auditAnswer(req, obj)
-	writeBytes(w, req, code, out.contentType(false), b)
+	_ = writeBytes(w, req, code, out.contentType(false), b)
 	return nil
 }
 
@@ -121,9 +122,9 @@ func writeAny(w http.ResponseWriter, req *http.Request, code int, out output, ob
 // accept it.
 const gzipFrom = 128 << 10
 
-// writeBytes answers with a whole body. Write errors are ignored: they mean
-// that the client is gone.
-func writeBytes(w http.ResponseWriter, req *http.Request, code int, contentType string, b []byte) {
+// writeBytes answers with a whole body. An error means that the client is gone, and that net/http may still be sending b; no request
+// fails for it.
+func writeBytes(w http.ResponseWriter, req *http.Request, code int, contentType string, b []byte) error {
 	began := request.Begin(req.Context())
 	defer request.End(req.Context(), request.LayerWrite, began)
 	h := w.Header()
@@ -131,8 +132,8 @@ func writeBytes(w http.ResponseWriter, req *http.Request, code int, contentType 
 	if len(b) < gzipFrom || !acceptsGzip(req) {
 		h.Set("Content-Length", strconv.Itoa(len(b)))
 		w.WriteHeader(code)
-		_, _ = w.Write(b)
-		return
+		_, err := w.Write(b)
+		return err
 	}
 	h.Set("Content-Encoding", "gzip")
 	h.Add("Vary", "Accept-Encoding")
@@ -140,6 +141,7 @@ func writeBytes(w http.ResponseWriter, req *http.Request, code int, contentType 
 	z := newGzip(w)
 	_, _ = z.Write(b)
 	z.close()
+	return nil // b has been compressed, and is sent no more
 }
 
 func acceptsGzip(req *http.Request) bool {
@@ -191,12 +193,12 @@ func (c *call) writeItem(out output, i *store.Item) error {
 		if out.shape == shapePartial {
 			tm = typeMeta(out.metaKind(partialKind))
 		}
-		raw, err := c.protobuf(c.req.Context(), nil, i, out)
+		pieces, err := c.protobufPieces(c.req.Context(), i, out)
 		if err != nil {
 			return err
 		}
 		c.auditItem(out, i)
-		writeBytes(c.w, c.req, http.StatusOK, out.contentType(false), seal(tm, raw))
+		c.writeSealed(http.StatusOK, out, tm, pieces)
 		return nil
 	}
 	f := c.forms.of(out)
@@ -204,9 +206,37 @@ func (c *call) writeItem(out output, i *store.Item) error {
 	if err != nil {
 		return err
 	}
-	b = f.object(b)
-	auditJSON(c.req, func() ([]byte, error) { return b, nil })
-	return writeJSON(c.w, c.req, http.StatusOK, out, b)
+	return c.writeForm(http.StatusOK, out, f, b)
+}
+
+// writeSealed answers with the protobuf of a single object, put together in a buffer of the pool.
+func (c *call) writeSealed(code int, out output, typeMeta []byte, pieces [][]byte) {
+	n := 0
+	for _, p := range pieces {
+		n += len(p)
+	}
+	room := gatherBuffers.Get().(*[]byte)
+	b := appendEnvelope((*room)[:0], typeMeta, n)
+	for _, p := range pieces {
+		b = append(b, p...)
+	}
+	if writeBytes(c.w, c.req, code, out.contentType(false), append(b, envelopeTail...)) == nil {
+		gatherBuffers.Put(room)
+	}
+}
+
+// writeForm answers with the single object whose form is b, put together in a buffer of the pool: an answer takes no memory that grows with
+// its object.
+func (c *call) writeForm(code int, out output, f *form, b []byte) error {
+	room := gatherBuffers.Get().(*[]byte)
+	head, rest := f.parts(b)
+	b = append(append((*room)[:0], head...), rest...)
+	auditJSON(c.req, func() ([]byte, error) { return bytes.Clone(b), nil })
+	taken, err := sendJSON(c.w, c.req, code, out, b)
+	if taken {
+		gatherBuffers.Put(room)
+	}
+	return err
 }
 
 // object returns the JSON of a single object whose form is b, as a new slice.
@@ -218,7 +248,12 @@ func (f *form) object(b []byte) []byte {
 
 // writeJSON answers with a JSON document in the form the client wants.
 func writeJSON(w http.ResponseWriter, req *http.Request, code int, out output, b []byte) error {
-	var err error
+	_, err := sendJSON(w, req, code, out, b)
+	return err
+}
+
+// sendJSON is writeJSON that also says whether b may be used again: nobody reads it any more.
+func sendJSON(w http.ResponseWriter, req *http.Request, code int, out output, b []byte) (taken bool, err error) {
 	switch out.media {
 	case mediaYAML:
 		b, err = yaml.JSONToYAML(b)
@@ -228,25 +263,24 @@ func writeJSON(w http.ResponseWriter, req *http.Request, code int, out output, b
 		b = finishJSON(b, out.pretty)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	writeBytes(w, req, code, out.contentType(false), b)
-	return nil
+	return writeBytes(w, req, code, out.contentType(false), b) == nil, nil
 }
 
 // writeStored answers with the item that a write has stored, without decoding
 // it if its bytes can be served.
 func (c *call) writeStored(code int, out output, i *store.Item) error {
-	if raw, ok := c.protobufOfWrite(i, out); ok {
+	if pieces, ok := c.protobufOfWrite(i, out); ok {
 		c.auditItem(out, i)
-		writeBytes(c.w, c.req, code, out.contentType(false), seal(c.forms.typeMeta, raw))
+		c.writeSealed(code, out, c.forms.typeMeta, pieces)
 		return nil
 	}
 	if f := c.forms.json; request.LocalFrom(c.req) == nil && out.shape == shapeObject && out.media != mediaProtobuf && c.forms.of(out) == f {
-		if b, ok := c.jsonOfWrite(i, f); ok {
-			b = f.object(b)
-			auditJSON(c.req, func() ([]byte, error) { return b, nil })
-			return writeJSON(c.w, c.req, code, out, b)
+		room := gatherBuffers.Get().(*[]byte)
+		defer gatherBuffers.Put(room)
+		if b, ok := c.jsonOfWrite((*room)[:0], i, f); ok {
+			return c.writeForm(code, out, f, b)
 		}
 	}
 	obj, err := c.Decode(c.req.Context(), i)
@@ -256,20 +290,23 @@ func (c *call) writeStored(code int, out output, i *store.Item) error {
 	return c.writeObject(code, out, obj)
 }
 
-// protobufOfWrite returns the protobuf of what was stored, if its bytes can be served.
-func (c *call) protobufOfWrite(i *store.Item, out output) ([]byte, bool) {
+// protobufOfWrite returns the pieces of the protobuf of what was stored, if its bytes can be served.
+func (c *call) protobufOfWrite(i *store.Item, out output) ([][]byte, bool) {
 	if request.LocalFrom(c.req) != nil || out.media != mediaProtobuf || out.shape != shapeObject || out.dropManaged ||
 		i.Rev == 0 || !c.splices(i) || c.hub.Default != nil && !c.complete(i) {
 		return nil, false
 	}
-	raw, err := c.protobuf(c.req.Context(), nil, i, out)
-	return raw, err == nil
+	pieces, err := c.protobufPieces(c.req.Context(), i, out)
+	return pieces, err == nil
 }
 
 // jsonOfWrite returns the JSON of what was stored, if its bytes can be served. It is kept if there are watchers, who get it
-// too.
-func (c *call) jsonOfWrite(i *store.Item, f *form) ([]byte, bool) {
+// too; otherwise it may be appended to room.
+func (c *call) jsonOfWrite(room []byte, i *store.Item, f *form) ([]byte, bool) {
 	if !i.Encoded(f) && !c.view.Watched() {
+		if value := i.Value(); f.plan != nil && bytes.HasPrefix(value, magic) {
+			return c.appendDirect(room, i, value, f)
+		}
 		return c.direct(i, f)
 	}
 	b, err := i.Encoding(c.e.Store.Encodings, f, func(i *store.Item) ([]byte, error) {
