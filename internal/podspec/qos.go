@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/kanzen-io/kanzen/internal/features"
 )
@@ -11,13 +12,11 @@ import (
 // QOSClass returns the QoS class: BestEffort has no requests or limits, in Guaranteed all requests equal the limits,
 // everything else is Burstable. Only CPU and memory count.
 func QOSClass(spec *corev1.PodSpec, gates features.Set) corev1.PodQOSClass {
-	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
+	var requests, limits compute
 	guaranteed := true
 	add := func(r *corev1.ResourceRequirements, must bool) {
-		AddResources(requests, computeResources(r.Requests))
-		l := computeResources(r.Limits)
-		AddResources(limits, l)
-		if must && len(l) < 2 {
+		requests.add(r.Requests)
+		if limits.add(r.Limits) < 2 && must {
 			guaranteed = false
 		}
 	}
@@ -31,14 +30,14 @@ func QOSClass(spec *corev1.PodSpec, gates features.Set) corev1.PodQOSClass {
 			add(&spec.InitContainers[i].Resources, true)
 		}
 	}
-	if len(requests) == 0 && len(limits) == 0 {
+	if none := (compute{}).set; requests.set == none && limits.set == none {
 		return corev1.PodQOSBestEffort
 	}
-	if !guaranteed || len(requests) != len(limits) {
+	if !guaranteed || requests.set != limits.set {
 		return corev1.PodQOSBurstable
 	}
-	for name, q := range requests {
-		if limit, found := limits[name]; !found || limit.Cmp(q) != 0 {
+	for i := range computeResources {
+		if requests.sums[i].Cmp(limits.sums[i]) != 0 {
 			return corev1.PodQOSBurstable
 		}
 	}
@@ -57,16 +56,28 @@ func setsResources(r *corev1.ResourceRequirements) bool {
 	return false
 }
 
-// computeResources returns the positive entries of list for CPU and memory.
-func computeResources(list corev1.ResourceList) corev1.ResourceList {
-	var out corev1.ResourceList
-	for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if q, found := list[name]; found && q.Sign() > 0 {
-			if out == nil {
-				out = make(corev1.ResourceList, 2)
-			}
-			out[name] = q
+// computeResources are those that the class is told by.
+var computeResources = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+
+// compute sums up amounts of computeResources that are above zero.
+type compute struct {
+	set  [len(computeResources)]bool
+	sums [len(computeResources)]resource.Quantity
+}
+
+// add returns how many of the resources a list has.
+func (c *compute) add(list corev1.ResourceList) (n int) {
+	for i, name := range computeResources {
+		q, found := list[name]
+		switch {
+		case !found || q.Sign() <= 0:
+			continue
+		case c.set[i]:
+			c.sums[i].Add(q)
+		default:
+			c.set[i], c.sums[i] = true, q.DeepCopy()
 		}
+		n++
 	}
-	return out
+	return n
 }
