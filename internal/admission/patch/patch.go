@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 	boundedpatch "github.com/kanzen-io/kanzen/internal/jsonpatch"
 )
 
@@ -49,6 +50,8 @@ func DecodeObject(doc []byte, like runtime.Object, strict bool) (runtime.Object,
 		if err := u.UnmarshalJSON(doc); err != nil {
 			return nil, err
 		}
+	} else if jsonobject.Decode(doc, out, false) {
+		return ofSameKind(out, like)
 	} else if strict {
 		unknown, err := kjson.UnmarshalStrict(doc, out)
 		if err != nil {
@@ -60,6 +63,11 @@ func DecodeObject(doc []byte, like runtime.Object, strict bool) (runtime.Object,
 	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(doc, out); err != nil {
 		return nil, err
 	}
+	return ofSameKind(out, like)
+}
+
+// ofSameKind returns out if it is of the kind that like has.
+func ofSameKind(out, like runtime.Object) (runtime.Object, error) {
 	got, want := out.GetObjectKind().GroupVersionKind(), like.GetObjectKind().GroupVersionKind()
 	if got != want {
 		return nil, fmt.Errorf("the patch made a %s out of a %s", got, want)

@@ -44,7 +44,7 @@ func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *sub
 	if err != nil {
 		return nil, &callError{h.name, fmt.Errorf("could not create admission objects: %w", err), 400}
 	}
-	client, err := d.Clients.of(&h.client)
+	client, err := d.Clients.of(h.target)
 	if err != nil {
 		return nil, &callError{h.name, fmt.Errorf("could not get REST client: %w", err), 500}
 	}

@@ -94,30 +94,37 @@ type client struct {
 // Post sends a body to the webhook of a configuration, and returns the body of
 // a 2xx answer.
 func (c *Clients) Post(ctx context.Context, cc *admissionv1.WebhookClientConfig, body []byte) ([]byte, error) {
-	to, err := c.of(cc)
+	to, err := c.of(newTarget(*cc))
 	if err != nil {
 		return nil, err
 	}
 	return to.post(ctx, body)
 }
 
-// of returns the client of a webhook's configuration.
-func (c *Clients) of(cc *admissionv1.WebhookClientConfig) (*client, error) {
-	key, err := json.Marshal(cc)
-	if err != nil {
-		return nil, err
-	}
+// target is where a webhook is.
+type target struct {
+	config admissionv1.WebhookClientConfig
+	key    string // of its client: the same for the same configuration
+}
+
+func newTarget(config admissionv1.WebhookClientConfig) *target {
+	key, _ := json.Marshal(config) // a struct of texts and numbers
+	return &target{config, string(key)}
+}
+
+// of returns the client of a webhook.
+func (c *Clients) of(t *target) (*client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.known.Get(string(key)); ok {
+	if known, ok := c.known.Get(t.key); ok {
 		return known.(*client), nil
 	}
-	made, err := c.new(cc)
+	made, err := c.new(&t.config)
 	if err == nil {
 		if c.Measured != nil {
 			made.transport = c.Measured(made.transport)
 		}
-		c.known.Add(string(key), made)
+		c.known.Add(t.key, made)
 	}
 	return made, err
 }

@@ -7,7 +7,6 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kanzen-io/kanzen/internal/admission"
@@ -15,6 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/admission/match"
 	"github.com/kanzen-io/kanzen/internal/admission/measure"
 	"github.com/kanzen-io/kanzen/internal/admission/patch"
+	"github.com/kanzen-io/kanzen/internal/equal"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -135,7 +135,7 @@ func (m *mutating) apply(ctx context.Context, a *admission.Attributes, h *hook, 
 	if err != nil {
 		return false, apierrors.NewInternalError(err)
 	}
-	changed := !apiequality.Semantic.DeepEqual(s.object, made)
+	changed := !equal.Objects(s.object, made)
 	note.patched(ctx, p)
 	if !changed {
 		return false, nil

@@ -70,7 +70,7 @@ func (d *Deps) probeOf(h *hook) func(ctx context.Context) outcome {
 		if err != nil {
 			return unclear
 		}
-		c, err := d.Clients.of(&h.client)
+		c, err := d.Clients.of(h.target)
 		if err != nil {
 			return unclear
 		}

@@ -52,7 +52,7 @@ func TestOutcome(t *testing.T) {
 		{"no connection", closed.URL, ca, t.Context(), long, gone},
 		{"TLS", site.URL, nil, t.Context(), long, gone},
 	} {
-		client, err := NewClients(Credentials{}, Dialers{}, nil, nil).of(&admissionv1.WebhookClientConfig{URL: &c.url, CABundle: c.ca})
+		client, err := NewClients(Credentials{}, Dialers{}, nil, nil).of(newTarget(admissionv1.WebhookClientConfig{URL: &c.url, CABundle: c.ca}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/admission/expr"
+	"github.com/kanzen-io/kanzen/internal/jsonobject"
 )
 
 // subject is a write as webhooks for one version see it. The objects, by far
@@ -119,10 +120,16 @@ func newDecoder() decoder {
 	return decoder{serializer.NewCodecFactory(scheme).LegacyCodec(admissionv1beta1.SchemeGroupVersion, admissionv1.SchemeGroupVersion)}
 }
 
-// read decodes the answer to a review of a version.
+// read decodes the answer to a review of a version. The library is asked about what is not just as it should be.
 func (d decoder) read(body []byte, version string) (runtime.Object, error) {
 	if len(body) == 0 {
 		return nil, fmt.Errorf("0-length response with status code: %d and content type: %s", 200, "application/json")
+	}
+	if version == "v1" {
+		review := &admissionv1.AdmissionReview{}
+		if jsonobject.Decode(body, review, false) && review.APIVersion == admissionv1.SchemeGroupVersion.String() && review.Kind == "AdmissionReview" {
+			return review, nil
+		}
 	}
 	var into runtime.Object = &admissionv1.AdmissionReview{}
 	if version == "v1beta1" {

@@ -20,7 +20,7 @@ type hook struct {
 	// id identifies the webhook: names need not be unique.
 	id, configuration string
 	name              string
-	client            admissionv1.WebhookClientConfig
+	target            *target
 	rules             match.Rules
 	selectors         match.Selectors
 	conditions        *expr.Conditions
@@ -177,7 +177,7 @@ func validatingHooks(d *Deps, obj admission.Object) []*hook {
 // a validating one.
 func (d *Deps) compile(phase measure.Phase, ids *identifier, w *admissionv1.ValidatingWebhook) *hook {
 	h := &hook{
-		id: ids.next(w.Name), configuration: ids.configuration, name: w.Name, client: w.ClientConfig,
+		id: ids.next(w.Name), configuration: ids.configuration, name: w.Name, target: newTarget(w.ClientConfig),
 		selectors: match.NewSelectors(w.NamespaceSelector, w.ObjectSelector),
 		ignore:    w.FailurePolicy != nil && *w.FailurePolicy == admissionv1.Ignore,
 		conditions: expr.NewConditions(d.Compiler, w.MatchConditions, cel.Scope{Authorizer: true}, w.FailurePolicy,

@@ -53,7 +53,7 @@ type site struct {
 	clock                *clocktesting.FakePassiveClock
 }
 
-func newSite(t *testing.T) *site {
+func newSite(t testing.TB) *site {
 	s := &site{mutating: &admissiontest.View{}, validating: &admissiontest.View{}, clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/slow") {
