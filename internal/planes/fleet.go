@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type Fleet struct {
 	queue   *queue.Queue
 	bases   bases
 	metrics *metrics
+	turns   *turns
 
 	root api    // the root's API, as the server itself; set by Run
 	url  string // of the root
@@ -63,7 +65,7 @@ func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 	}
 	f := &Fleet{
 		dial: dial, seams: seams, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
-		planes: map[string]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
+		planes: map[string]*hosted{}, listed: make(chan struct{}), turns: newTurns(on.Clock, runtime.GOMAXPROCS(0)), wakes: make(chan struct{}, 2*workers),
 	}
 	f.metrics = newMetrics(f, on.Metrics)
 	return f
