@@ -131,7 +131,7 @@ function listen(picture, self, whereOf, timeOf) {
     if (began === null) return;
     const [a, b] = [began, whereOf(e)].sort((x, y) => x - y);
     end();
-    if (b > a) self.onrange?.(timeOf(a), timeOf(b));
+    if (b > a) self.onrange?.(timeOf(a - 1), timeOf(b)); // a value is that of the time before it
   });
 }
 
