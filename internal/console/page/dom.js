@@ -150,8 +150,8 @@ export function quoted(word) { return /^[\w@%+=:,./-]+$/.test(word) ? word : `'$
 // every lets a func run once in a while, however often it is called.
 export function every(interval, f) {
   let next = 0;
-  return async (now = false) => {
-    if (!now && Date.now() < next) return;
+  return async () => {
+    if (Date.now() < next) return;
     next = Date.now() + interval;
     try { await f(); } catch (e) { next = 0; throw e; }
   };

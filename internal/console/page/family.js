@@ -11,16 +11,22 @@ const perKind = 500, mostKinds = 80, mostShown = 60, mostLevels = 4;
 const made = { 'deployments.apps': ['replicasets.apps'], 'replicasets.apps': ['pods'], 'statefulsets.apps': ['pods', 'controllerrevisions.apps'], 'daemonsets.apps': ['pods', 'controllerrevisions.apps'],
   'cronjobs.batch': ['jobs.batch'], 'jobs.batch': ['pods'], replicationcontrollers: ['pods'], services: ['endpointslices.discovery.k8s.io', 'endpoints'], pods: [], replicasets: [] };
 
-const everywhere = new WeakSet(); // sections in which somebody has asked to look in all kinds
+const everywhere = new WeakSet(); // sections in which somebody has looked in all kinds: that is done once, and stays
 
-// family fills a section with the relatives of an object.
-export async function family(place, kind, object, signal) {
+// family fills a section with the relatives of an object: with all of them if somebody wants them.
+export async function family(place, kind, object, signal, wants = false) {
+  if (everywhere.has(place) && !wants) return;
   const all = await kinds(signal), notes = [];
   const owners = await above(object, kind, signal, notes);
-  const wanted = everywhere.has(place) ? all.filter(k => k.namespaced || !kind.namespaced).slice(0, mostKinds) : below(kind, all);
+  const wanted = wants ? all.filter(k => k.namespaced || !kind.namespaced).slice(0, mostKinds) : below(kind, all);
   const children = await dependents(wanted, kind, object, signal, notes);
-  const again = el('button', { type: 'button', 'data-key': 'everywhere', disabled: everywhere.has(place), onclick: async () => { everywhere.add(place); again.disabled = true; again.textContent = 'Looking…'; await family(place, kind, object, signal).catch(() => {}); } }, 'Look in all kinds');
-  const said = wanted.length ? `Dependents were looked for among ${wanted.length > 6 ? `${wanted.length} kinds` : wanted.map(k => k.resource).join(', ')}, the first ${perKind} objects of each.` : 'No controller of Kubernetes makes objects for this kind.';
+  const again = el('button', { type: 'button', 'data-key': 'everywhere', onclick: async () => {
+    everywhere.add(place);
+    again.disabled = true;
+    again.textContent = 'Looking…';
+    try { await family(place, kind, object, signal, true); } catch { everywhere.delete(place); } // the next refresh says why
+  } }, wants ? 'Look again' : 'Look in all kinds');
+  const said = wanted.length ? `Dependents were looked for at ${new Date().toTimeString().slice(0, 8)} among ${wanted.length > 6 ? `${wanted.length} kinds` : wanted.map(k => k.resource).join(', ')}, the first ${perKind} objects of each.` : 'No controller of Kubernetes makes objects for this kind.';
   place.fill(owners.length || children.length ? graph(owners, { kind, object }, children) : el('p', { class: 'dim' }, 'It has no owner, and no dependents were found.'),
     el('p', { class: 'dim' }, said, ' ', again), ...[...new Set(notes)].slice(0, 4).map(n => el('p', { class: 'dim' }, n)));
 }

@@ -50,6 +50,7 @@ export function object(main, params, signal) {
     revisions = list;
     drawPast();
   };
+  const pastAgain = every(10_000, readPast);
   const kin = every(15_000, () => family(relatives, kind, now, signal));
   const events = every(6000, () => eventsOf(happened, now, params, signal));
   const history = timeline(done, where, signal);
@@ -74,7 +75,7 @@ export function object(main, params, signal) {
         if (!(e instanceof Refused || e instanceof Forgotten)) throw e;
         refused = e;
         facts.fill(el('p', { class: e instanceof Forgotten ? 'note' : 'bad' }, e instanceof Forgotten ? now ? 'It does not exist any more. What is below is the last that was seen of it.' : 'It does not exist.' : e.message));
-        if (e instanceof Forgotten) await readPast();
+        if (e instanceof Forgotten) await pastAgain();
       }
     }
     if (params.at) return;
@@ -185,12 +186,12 @@ async function sinceThen(place, kind, then, params, signal) {
     place.fill(el('p', {}, 'It does not exist any more.'));
     return;
   }
-  if (secret(kind)) [then, now] = [masked(then), masked(now)];
   const bare = o => ({ ...o, metadata: { ...o.metadata, managedFields: undefined, resourceVersion: undefined } });
   const all = differences(bare(then), bare(now)).filter(([path]) => path);
+  const hides = path => secret(kind) && (/^(data|stringData)(\.|$)/.test(path) || path.includes(applied));
   place.fill(el('p', { class: 'dim' }, `From resourceVersion ${then.metadata.resourceVersion} to now, ${all.length} fields have changed.`),
     el('div', { class: 'scroll' }, el('table', { 'aria-label': 'Changed since then' }, all.slice(0, 200).map(([path, a, b]) => el('tr', {}, el('td', {}, el('code', {}, path)),
-      el('td', {}, a === undefined ? '' : el('del', {}, brief(a)), ' ', b === undefined ? '' : el('ins', {}, brief(b))))))));
+      el('td', {}, hides(path) ? el('span', { class: 'dim' }, 'hidden') : [a === undefined ? '' : el('del', {}, brief(a)), ' ', b === undefined ? '' : el('ins', {}, brief(b))]))))));
 }
 
 function brief(v) { const s = JSON.stringify(v); return s.length > 400 ? s.slice(0, 400) + '…' : s; }
