@@ -118,7 +118,6 @@ func (c *Console) Filter(next chain.Handler) chain.Handler {
 			a.purpose = forData
 		case strings.HasPrefix(path, dataPrefix):
 			a.purpose = forData
-			r = r.WithContext(request.WithConsole(r.Context()))
 			if navigates(r) {
 				a.session = ""
 			}
@@ -126,6 +125,9 @@ func (c *Console) Filter(next chain.Handler) chain.Handler {
 				http.NotFound(w, r)
 				return
 			}
+		}
+		if _, file := c.pages[r.URL.Path]; file || a.purpose == forData {
+			r = r.WithContext(request.WithConsole(r.Context()))
 		}
 		if a.purpose != forPage && a.purpose != forData && !fromPage(r) {
 			http.Error(w, "The console takes this from its own page only.", http.StatusForbidden)

@@ -63,12 +63,12 @@ func ReceivedFrom(ctx context.Context) time.Time {
 	return t
 }
 
-// WithConsole returns a context that says that the console's page sent the request.
+// WithConsole returns a context that says that the request was sent to the console's paths.
 func WithConsole(ctx context.Context) context.Context {
 	return context.WithValue(ctx, consoleKey, true)
 }
 
-// OfConsole says that the console's page sent the request. No client can say that of itself.
+// OfConsole says that the request was sent to the console's paths, as its page does.
 func OfConsole(ctx context.Context) bool {
 	is, _ := ctx.Value(consoleKey).(bool)
 	return is

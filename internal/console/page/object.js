@@ -50,7 +50,8 @@ export function object(main, params, signal) {
     revisions = list;
     drawPast();
   };
-  const pastAgain = every(10_000, readPast);
+  const pastAgain = every(5000, readPast);
+  const behind = () => revisions?.items?.length > 0 && revisions.items[0].resourceVersion !== now.metadata.resourceVersion; // the history follows what is written
   const kin = every(15_000, () => family(relatives, kind, now, signal));
   const events = every(6000, () => eventsOf(happened, now, params, signal));
   const history = timeline(done, where, signal);
@@ -67,6 +68,9 @@ export function object(main, params, signal) {
           shown = `${o.metadata.uid}/${o.metadata.resourceVersion}`;
           if (!params.at) await readPast();
           if (signal.aborted) return;
+          drawYaml();
+        } else if (!params.at && behind()) {
+          await pastAgain();
           drawYaml();
         }
         facts.fill(...state(now));
