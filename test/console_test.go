@@ -327,14 +327,14 @@ func TestConsole(t *testing.T) {
 	b.mu.Unlock()
 	b.shows("#/request?name=r1", "not kept any more")
 
-	// By keyboard: a digit chooses a view, p pauses, / goes to the filter, Enter on a heading sorts.
+	// By keyboard: a digit chooses a view, p pauses, f goes to the filter, Enter on a heading sorts.
 	b.run(chromedp.KeyEvent("2"))
 	b.awaits("the key 2", "h1", "Requests")
 	b.run(chromedp.KeyEvent("p"))
 	b.awaits("the key p", "#pause", "Go on")
-	b.run(chromedp.KeyEvent("p"), chromedp.KeyEvent("/"))
+	b.run(chromedp.KeyEvent("p"), chromedp.KeyEvent("f"))
 	if focused := got(b, chromedp.Evaluate[string]("document.activeElement.name")); focused != "as" {
-		t.Errorf("the key / goes to %q", focused)
+		t.Errorf("the key f goes to %q", focused)
 	}
 	// What is sent as a key comes as text too, also where the page has prevented that.
 	got(b, chromedp.Evaluate[string]("document.activeElement.value = ''"))
@@ -402,7 +402,7 @@ func TestConsoleWithoutRights(t *testing.T) {
 	must(t, json.Unmarshal(raw, &answer))
 	b.open("https://"+k.address+"/console/", "#main textarea")
 	b.open("https://"+k.address+"/console/#code="+answer.Code, "#nav a[aria-current]")
-	for _, view := range []string{"overview", "requests", "webhooks", "watches", "levels", "storage", "definitions", "controllers", "map", "object?resource=configmaps&namespace=default&name=kube-root-ca.crt"} {
+	for _, view := range []string{"overview", "requests", "webhooks", "watches", "levels", "storage", "definitions", "controllers", "map", "planes", "object?resource=configmaps&namespace=default&name=kube-root-ca.crt"} {
 		got(b, chromedp.Evaluate[string]("location.hash = '#/"+view+"'"))
 		b.awaits(view, "#trouble", `User "eve" cannot`)
 		if rows := b.text("#main tbody"); strings.TrimSpace(rows) != "" {

@@ -68,7 +68,7 @@ func TestConsoleAtScale(t *testing.T) {
 
 	b := browser(t, k)
 	b.open(k.consoleLink(t), "#nav a[aria-current]")
-	for _, view := range []string{"overview", "requests", "object?resource=configmaps&namespace=default&name=n7", "webhooks", "watches", "levels", "storage", "definitions", "definitions?all=all", "controllers", "map"} {
+	for _, view := range []string{"overview", "requests", "object?resource=configmaps&namespace=default&name=n7", "webhooks", "watches", "levels", "storage", "definitions", "definitions?all=all", "controllers", "map", "explore", "explore?resource=configmaps", "explore?resource=customresourcedefinitions&group=apiextensions.k8s.io"} {
 		began := time.Now()
 		got(b, chromedp.Evaluate[string](fmt.Sprintf("location.hash = '#/%s'", view)))
 		b.finds("#main[data-drawn]")

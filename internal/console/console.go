@@ -1,8 +1,8 @@
 // Package console serves the page at /console, and signs browsers in to it.
 //
-// The page shows what the API group flightrecorder.kanzen.io tells, and nothing else. It has no rights of its own: a
-// request for data below /console/data/ becomes the request to the API that it stands for, and passes the rest of the
-// chain as its viewer. So authorization, flow control, audit and the flight recorder see a list of requests, and not a
+// The page shows what the API group flightrecorder.kanzen.io tells, and the objects of the API. It has no rights of its own:
+// a request for data below /console/data/ becomes the request to the API that it stands for, always one that reads, and
+// passes the rest of the chain as its viewer. So authorization, flow control, audit and the flight recorder see a list of requests, and not a
 // page that reads them for somebody.
 //
 // A viewer is known by a client certificate, by a bearer token, or by the cookie of a session. A session begins with a
@@ -23,6 +23,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/authn"
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Prefix is the path of the page.
@@ -117,10 +118,16 @@ func (c *Console) Filter(next chain.Handler) chain.Handler {
 			a.purpose = forData
 		case strings.HasPrefix(path, dataPrefix):
 			a.purpose = forData
+			if navigates(r) {
+				a.session = ""
+			}
 			if !stand(r, strings.TrimPrefix(path, dataPrefix)) {
 				http.NotFound(w, r)
 				return
 			}
+		}
+		if _, file := c.pages[r.URL.Path]; file || a.purpose == forData {
+			r = r.WithContext(request.WithConsole(r.Context()))
 		}
 		if a.purpose != forPage && a.purpose != forData && !fromPage(r) {
 			http.Error(w, "The console takes this from its own page only.", http.StatusForbidden)
@@ -158,6 +165,13 @@ func fromPage(r *http.Request) bool {
 	}
 	u, err := url.Parse(origin)
 	return err == nil && u.Host == r.Host
+}
+
+// navigates says that a browser would show the answer as a page, or run it as a script, instead of giving it to the page's
+// script. Answers may come from extension API servers.
+func navigates(r *http.Request) bool {
+	to := r.Header.Get("Sec-Fetch-Dest")
+	return to != "" && to != "empty"
 }
 
 var _ authn.Authenticator = Authenticator{}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
@@ -21,15 +20,16 @@ const (
 // readable are the resources of the flight recorder that the page reads.
 func readable(resource string) bool {
 	switch resource {
-	case "requests", "watches", "webhookstats", "deprecateduses", "trafficstats", "timeseries", "views", "controllers", "datastores", "prioritylevels", "definitions", "findings":
+	case "requests", "watches", "webhookstats", "deprecateduses", "trafficstats", "timeseries", "views", "controllers", "datastores", "prioritylevels", "definitions", "findings",
+		"planestats":
 		return true
 	}
 	return false
 }
 
 // stand makes a request for data the request to the API that it stands for: "requests?limit=10" the list of requests,
-// "requests/r1" one of them, "history?resource=pods&name=a" the creation of an ObjectHistory. It returns false if there is
-// no such data. The request's header is its own.
+// "requests/r1" one of them, "history?resource=pods&name=a" the creation of an ObjectHistory, "objects?..." and "kinds?..."
+// what standForObjects and standForKinds say. It returns false if there is no such data. The request's header is its own.
 func stand(r *http.Request, path string) bool {
 	if r.Method != http.MethodGet {
 		return false
@@ -40,7 +40,12 @@ func stand(r *http.Request, path string) bool {
 	for _, name := range []string{"Upgrade", "Connection", "Content-Type", "Content-Length", "Transfer-Encoding"} {
 		r.Header.Del(name)
 	}
-	if path == "history" {
+	switch path {
+	case "objects":
+		return standForObjects(r)
+	case "kinds":
+		return standForKinds(r)
+	case "history":
 		body, err := json.Marshal(v1alpha1.ObjectHistory{Spec: v1alpha1.ObjectReference{
 			Group: q.Get("group"), Resource: q.Get("resource"), Namespace: q.Get("namespace"), Name: q.Get("name")}})
 		if err != nil {
@@ -57,11 +62,7 @@ func stand(r *http.Request, path string) bool {
 	}
 	u := &url.URL{Path: api + path}
 	if !one {
-		limit, err := strconv.Atoi(q.Get("limit"))
-		if err != nil || limit <= 0 {
-			limit = usualLimit
-		}
-		page := url.Values{"limit": {strconv.Itoa(min(limit, maxLimit))}}
+		page := url.Values{"limit": {limitOf(q)}}
 		for _, option := range []string{"continue", "fieldSelector"} {
 			if v := q.Get(option); v != "" {
 				page.Set(option, v)

@@ -51,7 +51,7 @@ func Paths() []string {
 }
 
 // maxStrangers is how many files a connection is good for that nobody has signed in on: those of the page, and some more.
-const maxStrangers = 12
+const maxStrangers = 28
 
 type connectionKey struct{}
 

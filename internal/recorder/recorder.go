@@ -227,7 +227,7 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 		Verb: shared(i.Verb, maxID), Group: shared(i.Group, maxName), Version: shared(i.Version, maxID), Resource: shared(i.Resource, maxName),
 		Subresource: shared(i.Subresource, maxName), Namespace: shared(i.Namespace, maxName), Name: text(i.Name, maxName),
 		DryRun: t.DryRun, Code: int32(code), Reason: reason(t.Reason), MoreSteps: t.MoreSteps, MoreChanges: t.MoreChanges,
-		ResponseBytes: chain.SizeOf(w),
+		ResponseBytes: chain.SizeOf(w), Console: request.OfConsole(req.Context()) && code != http.StatusUnauthorized, // strangers are no viewers
 	}
 	if !i.IsResource {
 		rec.Path = text(i.Path, maxName)

@@ -93,7 +93,7 @@ func (r *Recorder) requests(d Deps) *engine.Resource {
 	res.Watch = r.watchRequests
 	res.Fields = engine.Fields(func(q *v1alpha1.Request) fields.Set {
 		return fields.Set{"user": q.User, "as": cmp.Or(q.Impersonated, q.User), "verb": q.Verb, "resource": q.Resource, "group": q.Group, "namespace": q.Record.Namespace, "name": q.Record.Name,
-			"code": strconv.Itoa(int(q.Code)), "kept": q.Kept, "slow": strconv.FormatBool(q.Slow), "userAgent": q.UserAgent}
+			"code": strconv.Itoa(int(q.Code)), "kept": q.Kept, "slow": strconv.FormatBool(q.Slow), "userAgent": q.UserAgent, "console": strconv.FormatBool(q.Console)}
 	})
 	// A write or an error that was slow is kept for being that. Who asks for slow requests means all of them.
 	res.FieldAliases = map[string]string{"kept=" + v1alpha1.KeptSlow: "slow=true"}

@@ -179,6 +179,9 @@ var ofVerb = map[string]int{"get": reqGet, "list": reqList, "watch": reqWatch, "
 func (m *measuring) requests(p *point, seconds float64) {
 	var times Times[float32]
 	for _, rec := range m.fresh(&m.cursor, writes, refusals, reads) {
+		if rec.Console {
+			continue
+		}
 		rate := float64(rec.Weight) / seconds
 		n, ok := ofVerb[rec.Verb]
 		if !ok || rec.Resource == "" {

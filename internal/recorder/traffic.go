@@ -83,6 +83,9 @@ func (r *Recorder) Traffic() []*v1alpha1.TrafficStat {
 		records, since := r.rings[class].recent(from, trafficRecords)
 		span := max(time.Second, now.Sub(since)).Seconds()
 		for _, rec := range records {
+			if rec.Console {
+				continue // who looks at the figures does not change them
+			}
 			c.request(rec, float64(rec.Weight)/span)
 		}
 	}

@@ -17,6 +17,7 @@ const (
 	infoKey key = iota
 	userKey
 	receivedKey
+	consoleKey
 	auditKey
 	warningsKey
 	latencyKey
@@ -60,6 +61,17 @@ func WithReceived(ctx context.Context, t time.Time) context.Context {
 func ReceivedFrom(ctx context.Context) time.Time {
 	t, _ := ctx.Value(receivedKey).(time.Time)
 	return t
+}
+
+// WithConsole returns a context that says that the request was sent to the console's paths.
+func WithConsole(ctx context.Context) context.Context {
+	return context.WithValue(ctx, consoleKey, true)
+}
+
+// OfConsole says that the request was sent to the console's paths, as its page does.
+func OfConsole(ctx context.Context) bool {
+	is, _ := ctx.Value(consoleKey).(bool)
+	return is
 }
 
 // Warnings collects the warnings of one request. It is safe for concurrent use.

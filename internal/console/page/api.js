@@ -37,6 +37,27 @@ export function list(resource, { fields, limit, from } = {}, signal) {
   return read(resource, { fieldSelector: selector, limit, continue: from }, signal);
 }
 
+// objects reads objects of a kind: a list, or one if the parameters have a name.
+export function objects(kind, params, signal) { return read('objects', { group: kind.group, version: kind.version, resource: kind.resource, ...params }, signal); }
+
+// follow watches objects of a kind and passes on each event, until the watch ends.
+export async function follow(kind, params, told, signal) {
+  const q = new URLSearchParams(Object.entries({ group: kind.group, version: kind.version, resource: kind.resource, ...params, watch: 'true' }).filter(([, v]) => v));
+  let rest = '', reader;
+  try {
+    const response = await fetch(new URL(`data/objects?${q}`, document.baseURI), { cache: 'no-store', credentials: 'same-origin', redirect: 'error', signal });
+    if (!response.ok) return;
+    reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const lines = (rest + value).split('\n');
+      rest = lines.pop();
+      for (const line of lines) if (line) told(JSON.parse(line));
+    }
+  } catch { /* the connection has ended; the list that follows says why */ }
+}
+
 export function signIn(header, value) { return answer('session', { method: 'POST', headers: { [header]: value } }); }
 
 export function signOut() { return answer('session', { method: 'DELETE' }); }

@@ -24,11 +24,16 @@ function whole(v) { return v >= 10 || Number.isInteger(v) ? Math.round(v).toLoca
 
 const width = 440, height = 120, left = 62, bottom = 16, top = 6;
 
-// section makes the charts. It returns its node and a func that refreshes them; the hover line is at the same time in all.
-export function section(signal) {
-  const drawn = charts.map(chart), node = el('section', { class: 'charts', hidden: true, 'aria-label': 'The last hour' }, drawn.map(c => c.node));
+// section makes the charts, or some of them. It returns its node and a func that refreshes them; the hover line is at the same time in all.
+// Who drags over one chooses a range of time, which onrange is told.
+export function section(signal, { titles, range = null, onrange } = {}) {
+  const drawn = charts.filter(c => !titles || titles.includes(c.title)).map(c => chart(c, range)), node = el('section', { class: 'charts', hidden: true, 'aria-label': 'The last hour' }, drawn.map(c => c.node));
   let next = 0;
-  for (const c of drawn) c.onmove = at => drawn.forEach(other => other.point(at));
+  for (const c of drawn) {
+    c.onmove = at => drawn.forEach(other => other.point(at));
+    c.onbrush = (a, b) => drawn.forEach(other => other.brush(a, b));
+    c.onrange = onrange;
+  }
   return { node, async update() {
     if (Date.now() < next) return;
     next = Date.now() + 4500; // there is a new value every five seconds
@@ -45,10 +50,10 @@ export function section(signal) {
   } };
 }
 
-function chart({ title, of, stacked, show, bad }) {
+function chart({ title, of, stacked, show, bad }, range) {
   const picture = svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img' }), legend = el('p', { class: 'legend' });
   const node = el('figure', {}, el('figcaption', {}, title), picture, legend);
-  let series = [], from = 0, end = 0, step = 5000, count = 0, most = 1, at = null;
+  let series = [], from = 0, end = 0, step = 5000, count = 0, most = 1, at = null, brushed = null;
   const x = n => left + (count > 1 ? n * (width - left - 4) / (count - 1) : 0), y = v => top + (1 - v / most) * (height - top - bottom);
   const colour = n => bad ? `b${n % 2}` : `s${n % 8}`;
 
@@ -70,6 +75,8 @@ function chart({ title, of, stacked, show, bad }) {
         parts.unshift(svg('polygon', { class: `area ${colour(n)}`, points: [...line, ...below].join(' ') }));
       } else parts.push(svg('polyline', { class: `curve ${colour(n)}`, points: line.join(' ') }));
     });
+    const [a, b] = brushed ?? (range && count ? [(range.from - from) / step, (range.to - from) / step].map(n => Math.min(Math.max(n, 0), count - 1)) : [0, 0]);
+    if (a !== b) parts.push(svg('rect', { class: 'brush', x: Math.min(x(a), x(b)).toFixed(1), width: Math.abs(x(b) - x(a)).toFixed(1), y: top, height: height - top - bottom }));
     if (at !== null) parts.push(svg('line', { class: 'now', x1: x(at), x2: x(at), y1: top, y2: height - bottom }));
     picture.replaceChildren(...parts);
     const n = at ?? count - 1;
@@ -95,13 +102,37 @@ function chart({ title, of, stacked, show, bad }) {
       from = end - (all[0].values.length - 1) * step;
     }
     draw();
-  }, point(n) { at = n === null || n >= count ? null : n; draw(); } };
-  picture.addEventListener('pointermove', e => {
+  }, point(n) { at = n === null || n >= count ? null : n; draw(); }, brush(a, b) { brushed = a === null ? null : [a, b]; draw(); } };
+  listen(picture, self, e => {
     const box = picture.getBoundingClientRect(), n = Math.round(((e.clientX - box.left) / box.width * width - left) / (width - left - 4) * (count - 1));
-    self.onmove?.(Math.min(Math.max(n, 0), count - 1));
-  });
-  picture.addEventListener('pointerleave', () => self.onmove?.(null));
+    return Math.min(Math.max(n, 0), count - 1);
+  }, n => new Date(from + n * step).toISOString().slice(0, 19) + 'Z');
   return self;
+}
+
+// listen follows the pointer over a chart, and what it drags over. whereOf says at which value the pointer is, timeOf of when that is.
+function listen(picture, self, whereOf, timeOf) {
+  let began = null;
+  picture.addEventListener('pointermove', e => {
+    const n = whereOf(e);
+    if (began !== null) self.onbrush?.(began, n);
+    self.onmove?.(n);
+  });
+  picture.addEventListener('pointerleave', () => { if (began === null) self.onmove?.(null); });
+  const end = () => { began = null; self.onbrush?.(null); };
+  picture.addEventListener('pointercancel', end);
+  picture.addEventListener('pointerdown', e => {
+    if (e.button !== 0 || e.pointerType === 'touch') return; // a finger scrolls
+    began = whereOf(e);
+    if (e.isTrusted) picture.setPointerCapture(e.pointerId);
+    e.preventDefault();
+  });
+  picture.addEventListener('pointerup', e => {
+    if (began === null) return;
+    const [a, b] = [began, whereOf(e)].sort((x, y) => x - y);
+    end();
+    if (b > a) self.onrange?.(timeOf(a - 1), timeOf(b)); // a value is that of the time before it
+  });
 }
 
 // nice is a round number that is not smaller: 1, 2 or 5 of a power of ten, or a power of two of bytes.

@@ -6,15 +6,22 @@ import * as traffic from './traffic.js';
 import * as requests from './requests.js';
 import * as state from './state.js';
 import { map } from './map.js';
+import { explore } from './explore.js';
+import { object } from './object.js';
+import { planes } from './planes.js';
+import { forget, kinds } from './kinds.js';
+import { forgetRead, search } from './search.js';
+import { keys, sheet } from './keys.js';
 
 // A view is a func that gets the element to fill, its parameters and a signal that ends with it, and returns a func that
 // refreshes it.
 const views = [
-  ['overview', 'Overview', traffic.overview], ['requests', 'Requests', requests.list], ['object', 'Object', requests.object],
+  ['overview', 'Overview', traffic.overview], ['requests', 'Requests', requests.list], ['explore', 'Explore', explore],
   ['webhooks', 'Webhooks', traffic.webhooks], ['watches', 'Watches', state.watches], ['levels', 'Priority levels', state.levels],
-  ['storage', 'Storage', state.storage], ['definitions', 'CRDs', state.definitions], ['controllers', 'Controllers', state.controllers], ['map', 'Map', map],
+  ['storage', 'Storage', state.storage], ['definitions', 'CRDs', state.definitions], ['controllers', 'Controllers', state.controllers], ['map', 'Map', map], ['planes', 'Planes', planes],
 ];
-const hidden = { request: requests.one };
+const hidden = { request: requests.one, object };
+const under = { request: 'requests', object: 'explore' }; // where they stand in the navigation
 const every = 2000;
 
 const byId = id => document.getElementById(id);
@@ -40,11 +47,12 @@ function show() {
   ending = new AbortController();
   clearTimeout(timer);
   say('');
-  for (const a of byId('nav').children) a.dataset.view === name ? a.setAttribute('aria-current', 'page') : a.removeAttribute('aria-current');
+  for (const a of byId('nav').children) a.dataset.view === (under[name] ?? name) ? a.setAttribute('aria-current', 'page') : a.removeAttribute('aria-current');
   main.replaceChildren();
   main.removeAttribute('data-drawn');
-  document.title = `${views.find(v => v[0] === name)?.[1] ?? 'Request'} – kanzen`;
-  refresh(view(main, Object.fromEntries(new URLSearchParams(query ?? '')), ending.signal), ending.signal, true);
+  const params = Object.fromEntries(new URLSearchParams(query ?? ''));
+  document.title = `${[params.name, views.find(v => v[0] === (under[name] ?? name))?.[1]].filter(Boolean).join(' – ')} – kanzen`;
+  refresh(view(main, params, ending.signal), ending.signal, true);
 }
 
 async function refresh(update, signal, first) {
@@ -98,6 +106,9 @@ async function begin() {
     byId('where').title = who.version;
     byId('who').title = `${who.user} (${(who.groups ?? []).join(', ')}) at ${who.version}`;
     byId('out').hidden = !who.session;
+    forget();
+    forgetRead();
+    planesTold();
     main.removeAttribute('data-drawn'); // the form is done with, if there was one
   } catch (e) {
     if (e instanceof SignedOut) { askToSignIn(code ? 'This link was used before, or is too old.' : ''); return; }
@@ -106,9 +117,19 @@ async function begin() {
   show();
 }
 
-byId('nav').append(...views.map(([name, title], n) => el('a', { href: `#/${name}`, 'data-view': name, title: n < 9 ? `Key: ${n + 1}` : undefined }, title)));
+// offered are the views of the navigation: that of planes only where the server serves them.
+let withPlanes = false;
+const offered = () => views.filter(([name]) => name !== 'planes' || withPlanes);
+
+async function planesTold() {
+  try { withPlanes = (await kinds()).some(k => k.id === 'planes.planes.kanzen.io'); } catch { return; } // the views say what is wrong
+  byId('nav').querySelector('[data-view=planes]').hidden = !withPlanes;
+}
+
+byId('nav').append(...views.map(([name, title], n) => el('a', { href: `#/${name}`, 'data-view': name, hidden: name === 'planes', title: n < 9 ? `Key: ${n + 1}` : undefined }, title)));
 pause.addEventListener('click', () => {
   paused = !paused;
+  document.body.classList.toggle('paused', paused);
   pause.setAttribute('aria-pressed', String(paused));
   pause.textContent = paused ? 'Go on' : 'Pause';
 });
@@ -119,10 +140,9 @@ byId('out').addEventListener('click', async () => {
 addEventListener('hashchange', () => {
   if (location.hash.startsWith('#code=')) begin(); else if (main.dataset.drawn !== 'signin') show();
 });
-addEventListener('keydown', e => {
-  if (e.ctrlKey || e.altKey || e.metaKey || e.target.closest('input, textarea, select')) return;
-  if (e.key === 'p') pause.click();
-  else if (e.key === '/') { e.preventDefault(); main.querySelector('input')?.focus(); }
-  else if (/^[1-9]$/.test(e.key)) location.hash = `#/${views[Number(e.key) - 1][0]}`;
-});
+const signedIn = f => () => { if (main.dataset.drawn !== 'signin') f(); };
+const openSearch = signedIn(search(offered)), openKeys = sheet(offered);
+byId('search').addEventListener('click', openSearch);
+byId('keys').addEventListener('click', openKeys);
+keys({ search: openSearch, sheet: openKeys, pause: () => pause.click(), filter: () => main.querySelector('input')?.focus(), digit: n => { location.hash = `#/${offered()[n - 1][0]}`; } });
 begin();

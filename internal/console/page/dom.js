@@ -82,7 +82,7 @@ export function clip(content) {
 // form shows fields, and calls done with what is in them.
 export function form(fields, values, action, done) {
   const inputs = fields.map(f => el(f.options ? 'select' : 'input', { name: f.name, value: f.options ? undefined : values[f.name] ?? '', size: f.options ? undefined : f.size ?? 12, autocomplete: 'off' },
-    (f.options ?? []).map(o => el('option', { value: o, selected: (values[f.name] ?? '') === o }, o || 'any'))));
+    (f.options ?? []).map(o => el('option', { value: o, selected: (values[f.name] ?? '') === o }, o || f.none || 'any'))));
   return el('form', { onsubmit: e => {
     e.preventDefault();
     done(Object.fromEntries(inputs.map(i => [i.name, i.value.trim()])));
@@ -123,3 +123,36 @@ export function resource(o) { return (o.resource ?? '') + (o.group ? '.' + o.gro
 export function clock(text) { return text ? new Date(text).toISOString().slice(11, 23) : ''; }
 
 export function moment(text) { return text ? new Date(text).toISOString().replace('T', ' ').slice(0, 23) + 'Z' : ''; }
+
+// ago says how long ago something was, as kubectl does.
+export function ago(text, now = Date.now()) {
+  const s = Math.max(0, (now - Date.parse(text)) / 1000);
+  if (Number.isNaN(s)) return '';
+  if (s < 120) return `${Math.floor(s)}s`;
+  if (s < 3600) return s < 600 && s % 60 >= 1 ? `${Math.floor(s / 60)}m${Math.floor(s % 60)}s` : `${Math.floor(s / 60)}m`;
+  if (s < 172800) return `${Math.floor(s / 3600)}h`;
+  return `${Math.floor(s / 86400)}d`;
+}
+
+// copied is a button that copies a text, and says that it has.
+export function copied(label, text) {
+  const button = el('button', { type: 'button', onclick: async () => {
+    const said = await navigator.clipboard.writeText(typeof text === 'function' ? text() : text).then(() => 'Copied', () => 'The browser does not let the page copy');
+    button.textContent = said;
+    setTimeout(() => { button.textContent = label; }, 1500);
+  } }, label);
+  return button;
+}
+
+// quoted is a word for a shell.
+export function quoted(word) { return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`; }
+
+// every lets a func run once in a while, however often it is called.
+export function every(interval, f) {
+  let next = 0;
+  return async () => {
+    if (Date.now() < next) return;
+    next = Date.now() + interval;
+    try { await f(); } catch (e) { next = 0; throw e; }
+  };
+}

@@ -3,9 +3,10 @@
 import { denied, list } from './api.js';
 import { el, hash, link } from './dom.js';
 
-// findings makes the section. It returns its node and a func that refreshes it.
-export function findings(signal) {
+// findings makes the section. It returns its node and a func that refreshes it. The one that is wanted is opened and gets the focus.
+export function findings(signal, wanted) {
   const node = el('section', { 'aria-label': 'What is wrong now' }), open = new Set();
+  let sought = wanted;
   const draw = (...content) => node.replaceChildren(...content);
   return { node, async update() {
     let all;
@@ -24,6 +25,11 @@ export function findings(signal) {
       return;
     }
     draw(el('h2', {}, 'What is wrong now'), el('ol', { class: 'findings' }, all.map(f => one(f, open))));
+    if (sought) {
+      const at = [...node.querySelectorAll('summary')].find(n => n.dataset.key === sought);
+      sought = '';
+      if (at) { at.parentElement.open = true; at.focus(); }
+    }
     if (focused !== undefined) [...node.querySelectorAll('[data-key]')].find(n => n.dataset.key === focused)?.focus();
   } };
 }

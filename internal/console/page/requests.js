@@ -1,17 +1,20 @@
-// Requests, the way of one of them, and what was done to an object.
+// Requests, and the way of one of them.
 
 import { Forgotten, list as listOf, read } from './api.js';
-import { bytes, clip, clock, count, el, form, hash, link, moment, ms, resource, svg, table, time } from './dom.js';
+import { section } from './charts.js';
+import { bytes, clip, clock, count, el, form, hash, link, moment, ms, svg, table, time } from './dom.js';
+import { changes, objectOf, target, who } from './timeline.js';
 
 const fields = [
   { name: 'as', label: 'User' }, { name: 'user', label: 'Asked by' }, { name: 'verb', label: 'Verb', options: ['', 'get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'deletecollection'] },
   { name: 'resource', label: 'Resource' }, { name: 'group', label: 'Group' }, { name: 'namespace', label: 'Namespace' }, { name: 'name', label: 'Name' },
   { name: 'code', label: 'Code', size: 4 }, { name: 'kept', label: 'Kept as', options: ['', 'Write', 'Refused', 'Error', 'Slow', 'Sample'] },
 ];
+const own = { name: 'own', label: 'Of this page', options: ['', 'too'], none: 'left out' };
+const range = [{ name: 'from', label: 'From', size: 20 }, { name: 'to', label: 'To', size: 20 }];
 
-const who = r => r.impersonated ? `${r.impersonated} (by ${r.user})` : r.user ?? '';
-const target = r => r.resource ? `${resource(r)}${r.subresource ? '/' + r.subresource : ''} ${[r.namespace, r.name].filter(Boolean).join('/')}` : r.path ?? '';
-const objectOf = r => hash('object', { group: r.group, resource: r.resource, namespace: r.namespace, name: r.name });
+// Bounds of how far back a range of time is looked for.
+const perPage = 500, mostPages = 20, mostRows = 1000;
 
 export function list(main, params, signal) {
   const t = table('Requests', [
@@ -22,11 +25,25 @@ export function list(main, params, signal) {
   ], { empty: 'No such request is kept.' });
   let pages = 1, more = '';
   const button = el('button', { type: 'button', hidden: true, onclick: async () => { pages = Math.min(pages + 1, 5); await update(); } }, 'Older ones');
+  const hour = section(signal, { titles: ['Requests a second', 'Latency', 'Refused and failed a second'], range: spanOf(params), onrange: (from, to) => { location.hash = hash('requests', { ...params, from, to }); } });
+  const note = el('p', { class: 'note', role: 'status', hidden: true });
   main.append(el('h1', {}, 'Requests'),
-    el('p', { class: 'about' }, 'The newest first: every write, refusal, error and slow request, and a sample of the reads.'),
-    form(fields, params, 'Filter', values => { location.hash = hash('requests', values); }), t.node, button);
+    el('p', { class: 'about' }, 'The newest first: every write, refusal, error and slow request, and a sample of the reads. Drag over a chart to see the requests of that time.'), hour.node,
+    form([...fields, own, ...range], params, 'Filter', values => { location.hash = hash('requests', values); }), note, t.node, button);
+  const chosen = { ...Object.fromEntries(fields.map(f => [f.name, params[f.name]])), console: params.own ? '' : 'false' }, span = spanOf(params);
+  if (span?.wrong) return async () => { note.hidden = false; note.textContent = `${span.wrong} is no time. Times look like 2026-01-31T15:04:05Z.`; };
+  let over = false; // what lies in the past does not change
   const update = async () => {
-    const chosen = Object.fromEntries(fields.map(f => [f.name, params[f.name]]));
+    await hour.update();
+    if (span) {
+      if (over) return;
+      const { items, further } = await between(chosen, span, signal);
+      over = span.to < Date.now() - 60_000;
+      t.set(items);
+      note.hidden = false;
+      note.replaceChildren(`${count(items.length)} requests began from ${moment(span.from)} to ${moment(span.to)}. ${further} `, link(hash('requests', { ...params, from: '', to: '' }), 'Of any time'));
+      return;
+    }
     let items = [];
     more = '';
     for (let n = 0; n < pages; n++) {
@@ -39,6 +56,30 @@ export function list(main, params, signal) {
     button.hidden = !more || pages >= 5;
   };
   return update;
+}
+
+// spanOf is the range of time that parameters choose; null if they choose none.
+function spanOf({ from, to }) {
+  if (!from && !to) return null;
+  const out = { from: from ? Date.parse(from) : 0, to: to ? Date.parse(to) : Date.now() };
+  if (Number.isNaN(out.from)) out.wrong = from; else if (Number.isNaN(out.to)) out.wrong = to;
+  return out;
+}
+
+// between returns the requests of a range of time. They come in the order in which they ended, so one that began in the range may stand a
+// little before those that began after it.
+async function between(fields, { from, to }, signal) {
+  const items = [];
+  let next = '';
+  for (let n = 0; n < mostPages; n++) {
+    const page = await listOf('requests', { fields, limit: perPage, from: next }, signal);
+    for (const r of page.items) { const t = Date.parse(r.time); if (t >= from && t <= to) items.push(r); }
+    if (items.length >= mostRows) return { items: items.slice(0, mostRows), further: `The newest ${count(mostRows)} are shown.` };
+    next = page.metadata.continue ?? '';
+    const last = page.items.at(-1);
+    if (!next || last && Date.parse(last.time) + ms(last.duration) < from) return { items, further: '' };
+  }
+  return { items, further: `Looked through the newest ${count(perPage * mostPages)} requests; there may be older ones.` };
 }
 
 // parts says to which part of the server a layer belongs.
@@ -93,40 +134,5 @@ export function one(main, params, signal) {
       el('h2', {}, 'Facts'), el('table', {}, Object.entries(facts).filter(([, v]) => v).map(([k, v]) => el('tr', {}, el('th', { scope: 'row' }, k), el('td', {}, clip(String(v)))))),
       ...(r.changes?.length ? [el('h2', {}, 'What it changed'), ...r.changes.map(c => el('section', {}, el('p', {}, `${c.operation} `, link(objectOf(c), target(c))), changes(c)))] : []),
       ...(r.moreChanges ? [el('p', { class: 'dim' }, `and ${count(r.moreChanges)} more`)] : []));
-  };
-}
-
-// value shows the JSON of a field as people read it: the API escapes what could be markup.
-function value(json) {
-  try { return JSON.stringify(JSON.parse(json)); } catch { return json; }
-}
-
-// changes are the fields that a write has changed.
-function changes(c) {
-  if (!c.fields?.length) return el('span');
-  return el('div', { class: 'scroll' }, el('table', { 'aria-label': 'Changed fields' }, c.fields.map(f => el('tr', {}, el('td', {}, el('code', {}, f.path)),
-    el('td', {}, f.hidden ? el('span', { class: 'dim' }, 'hidden') : [f.old ? el('del', {}, value(f.old)) : '', f.old && f.new ? ' → ' : '', f.new ? el('ins', {}, value(f.new)) : f.old ? '' : 'changed'])))),
-    c.moreFields ? el('p', { class: 'dim' }, `and ${count(c.moreFields)} more fields`) : null);
-}
-
-export function object(main, params, signal) {
-  const line = el('ol', { class: 'timeline', 'aria-label': 'What was done to the object, the newest first' }), note = el('p', { class: 'dim' });
-  main.append(el('h1', {}, 'Object ', params.name ? target(params) : ''), form([{ name: 'group', label: 'Group' }, { name: 'resource', label: 'Resource' }, { name: 'namespace', label: 'Namespace' }, { name: 'name', label: 'Name' }],
-    params, 'Show', values => { location.hash = hash('object', values); }), note, line);
-  let before;
-  return async () => {
-    if (!params.resource || !params.name) { note.textContent = 'Name a resource (configmaps) and an object: who made it, who changed which field and when, what was refused.'; return; }
-    const h = await read('history', { group: params.group, resource: params.resource, namespace: params.namespace, name: params.name }, signal);
-    const entries = h.status.entries ?? [];
-    note.textContent = !entries.length ? 'Nothing is known of it: nobody has written it while this server remembers.' : h.status.forgotten ? `${h.status.forgotten} older entries were forgotten.` : '';
-    const now = JSON.stringify(entries);
-    if (now === before) return; // nothing has happened; the focus stays
-    before = now;
-    line.replaceChildren(...entries.toReversed().map(e => el('li', { class: e.code >= 400 ? 'refused' : undefined },
-      el('div', {}, link(hash('request', { name: 'r' + e.request }), moment(e.last)), e.count > 1 ? ` ${e.count} times since ${moment(e.first)}` : ''),
-      el('div', {}, el('b', {}, e.code >= 400 ? `${e.verb} refused (${e.code} ${e.reason ?? ''})` : e.operation || e.verb), e.subresource ? ` ${e.subresource}` : '', ' by ', clip(who(e)), e.userAgent ? ' with ' : '', clip(e.userAgent ?? '')),
-      (e.refusedFields ?? []).length ? el('div', { class: 'bad' }, 'because of ', e.refusedFields.join(', ')) : null,
-      (e.steps ?? []).map(s => el('div', { class: s.result === 'Allowed' ? 'dim' : 'bad' }, `${s.kind} ${s.name}: ${s.result}${s.changed ? ', changed it' : ''}${s.ignored ? ', ignored' : ''}`)),
-      changes(e))));
   };
 }

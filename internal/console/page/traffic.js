@@ -24,11 +24,11 @@ const kinds = [
   ['Layer', 'Where time goes', { name: 'part of the server', of: r => r.layer }],
 ];
 
-export function overview(main, _, signal) {
-  const cards = el('div', { class: 'cards' }), hour = section(signal), wrong = findings(signal);
+export function overview(main, params, signal) {
+  const cards = el('div', { class: 'cards' }), hour = section(signal, { onrange: (from, to) => { location.hash = hash('requests', { from, to }); } }), wrong = findings(signal, params.finding);
   const tables = kinds.map(([, title, of]) => table(title, [of, ...latency.slice(0, of.name.startsWith('part') ? 3 : 5)], { sort: 1, empty: 'No requests in the last minute.' }));
   main.append(el('h1', {}, 'Overview'), wrong.node,
-    el('p', { class: 'about' }, 'The last minute, and the last hour. Reads are estimated from a sample; watches and streams have no latency.'), cards, hour.node,
+    el('p', { class: 'about' }, 'The last minute, and the last hour; drag over a chart to see the requests of that time. Reads are estimated from a sample; watches and streams have no latency.'), cards, hour.node,
     el('div', { class: 'columns' }, kinds.map(([, title], n) => el('section', {}, el('h2', {}, title), tables[n].node))));
   return async () => {
     await wrong.update();

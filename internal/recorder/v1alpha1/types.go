@@ -52,6 +52,7 @@ type Record struct {
 	Impersonated string `json:"impersonated,omitempty" doc:"As whom the user asked."`
 	UserAgent    string `json:"userAgent,omitempty" doc:"The program, as it calls itself."`
 	SourceIP     string `json:"sourceIP,omitempty" doc:"The address from which it came."`
+	Console      bool   `json:"console,omitempty" doc:"That the console's page sent it. Figures leave such requests out."`
 
 	Verb        string `json:"verb" doc:"What was asked: get, list, watch, create, update, patch, delete, deletecollection; in small letters the method, if it is no resource."`
 	Path        string `json:"path,omitempty" doc:"What was asked for, if it is no resource."`
