@@ -40,6 +40,7 @@ func (e *Exports) lookAtBinding(ctx context.Context, r ref) error {
 		}
 	}
 	if !ok {
+		e.hold(p.UID, r, false)
 		return e.forget(ctx, r, p)
 	}
 	b.of = ref{b.Spec.Export.Plane, b.Spec.Export.Name}
@@ -57,6 +58,8 @@ func (e *Exports) lookAtBinding(ctx context.Context, r ref) error {
 	if err := b.bind(ctx, o); err != nil {
 		return err
 	}
+	fits := meta.FindStatusCondition(b.status.Conditions, SchemasFit)
+	e.hold(p.UID, r, fits != nil && fits.Reason == heldBack)
 	if !sameJSON(b.status, b.Status) {
 		return b.api.status(ctx, "bindings", b.Name, b.UID, b.status)
 	}
@@ -206,7 +209,7 @@ func (b *binding) define(ctx context.Context, o *offer) (served []GroupResource,
 	}
 	switch {
 	case len(held) > 0:
-		b.say(SchemasFit, false, "HeldBack", strings.Join(held, "; "))
+		b.say(SchemasFit, false, heldBack, strings.Join(held, "; "))
 	case len(o.wrong) > 0:
 		b.say(SchemasFit, false, "NotOffered", strings.Join(o.wrong, "; "))
 	default:
@@ -415,6 +418,3 @@ func (s *BindingStatus) deepCopy() *BindingStatus {
 	out.Conditions = slices.Clone(s.Conditions)
 	return &out
 }
-
-// isBound reports whether a binding is in force.
-func (s *BindingStatus) isBound() bool { return meta.IsStatusConditionTrue(s.Conditions, Bound) }

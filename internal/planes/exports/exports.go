@@ -74,11 +74,13 @@ type Exports struct {
 	mu     sync.Mutex
 	offers map[ref]*offer // by their exports; guarded by mu
 	bound  map[ref]ref    // the exports of bindings; guarded by mu
+	// held are the bindings, by their planes, for which a schema is held back until objects have changed; guarded by mu.
+	held map[types.UID]map[ref]bool
 }
 
 // New makes the exports of a fleet. Run must run.
 func New(c Config) *Exports {
-	e := &Exports{Config: c, offers: map[ref]*offer{}, bound: map[ref]ref{}}
+	e := &Exports{Config: c, offers: map[ref]*offer{}, bound: map[ref]ref{}, held: map[types.UID]map[ref]bool{}}
 	e.queue = queue.New("exports", c.Clock, c.Guard, nil, c.Log)
 	e.views.all = map[ref]*view{}
 	return e
@@ -142,6 +144,7 @@ func (e *Exports) follow(ctx context.Context) error {
 func (e *Exports) notice(key string) {
 	uid, below, _ := strings.Cut(strings.TrimPrefix(key, planesPrefix), "/")
 	below = strings.TrimSuffix(below, hides)
+	e.changedBelow(types.UID(uid))
 	if !strings.HasPrefix(below, Group+"/") && !strings.HasPrefix(below, definitionsKey) {
 		return
 	}
@@ -156,6 +159,34 @@ func (e *Exports) notice(key string) {
 	} else if strings.HasPrefix(below, definitionsKey) {
 		e.defined(plane)
 	}
+}
+
+// recheckAfter is how long after a change it is looked again whether what is stored fits a schema that is held back.
+const recheckAfter = time.Second
+
+// changedBelow has bindings of a plane looked at again that wait for its objects to change.
+func (e *Exports) changedBelow(plane types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for r := range e.held[plane] {
+		e.queue.AddAfter(bindingName(r), recheckAfter)
+	}
+}
+
+// hold notes whether a schema is held back for a binding.
+func (e *Exports) hold(plane types.UID, r ref, is bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !is {
+		if delete(e.held[plane], r); len(e.held[plane]) == 0 {
+			delete(e.held, plane)
+		}
+		return
+	}
+	if e.held[plane] == nil {
+		e.held[plane] = map[ref]bool{}
+	}
+	e.held[plane][r] = true
 }
 
 // nameOf returns the name of a plane; "": there is none.

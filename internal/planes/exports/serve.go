@@ -53,6 +53,9 @@ func (e *Exports) Serve(plane string) func(w http.ResponseWriter, r *http.Reques
 		if err != nil {
 			return err
 		}
+		if err := manyOnly(inner); err != nil {
+			return err
+		}
 		// The filters of the view begin anew: what those of the plane have learned is not theirs.
 		ctx, cancel := context.WithCancel(inprocess.WithUser(context.Background(), nobody))
 		defer cancel()
@@ -60,6 +63,19 @@ func (e *Exports) Serve(plane string) func(w http.ResponseWriter, r *http.Reques
 		v.handler.ServeHTTP(w, inner.WithContext(ctx))
 		return nil
 	}
+}
+
+// manyOnly refuses requests for single objects: there may be several of a name.
+func manyOnly(r *http.Request) error {
+	i, err := request.NewInfo(r)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if i.IsResource && i.Verb != "list" && i.Verb != "watch" {
+		return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, i.Verb, schema.GroupResource{Group: i.Group, Resource: i.Resource}, i.Name,
+			"the view of all planes has lists and watches only; single objects are below "+Path+"/EXPORT/planes/PLANE", 0, true)
+	}
+	return nil
 }
 
 // below returns a request as it is below a path.

@@ -34,6 +34,8 @@ const (
 	SchemasFit = "SchemasFit"
 	// ClaimsAccepted says that all claims of the export are accepted as they were made.
 	ClaimsAccepted = "ClaimsAccepted"
+	// heldBack is the reason for SchemasFit to be False while objects do not fit.
+	heldBack = "HeldBack"
 	// Offered says of an export that all its kinds can be bound.
 	Offered = "Offered"
 )
