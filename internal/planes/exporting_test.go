@@ -1,8 +1,6 @@
 package planes
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,7 +14,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/planes/exports"
 )
 
@@ -339,25 +336,4 @@ func TestExportWithdrawn(t *testing.T) {
 		code, _ := g.ask(t, "bob", "bob", "GET", widgetsPath+"/w", "")
 		return code == http.StatusNotFound
 	})
-}
-
-// follows watches what the provider sees, from nothing, until ctx ends, and passes on each state.
-func (g *ground) follows(ctx context.Context, path string, each func(event string, o *seen)) error {
-	r := httptest.NewRequest("GET", "https://root"+path+"?watch=true", nil).WithContext(ctx)
-	resp, err := g.Transport("provider", controlplane.Itself()).RoundTrip(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		var e struct {
-			Type   string
-			Object seen
-		}
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return err
-		}
-		each(e.Type, &e.Object)
-	}
-	return ctx.Err()
 }

@@ -23,8 +23,8 @@ type offer struct {
 	plane  Plane
 	// definitions are those of its kinds, as consumers get them, and claimed those of claims that are for kinds of the provider's.
 	definitions, claimed []*apiextensionsv1.CustomResourceDefinition
-	// schema identifies definitions, and hash everything.
-	schema, hash string
+	// schema identifies definitions, view all that the provider's view depends on, and hash everything.
+	schema, view, hash string
 	// wrong says why some of its kinds cannot be bound.
 	wrong []string
 }
@@ -63,6 +63,7 @@ func (e *Exports) makeOffer(ctx context.Context, r ref) (*offer, error) {
 		}
 	}
 	o.schema = hashOf(o.definitions)
+	o.view = hashOf([]any{o.export.UID, p.UID, o.export.Spec.Resources, o.export.Spec.Claims, o.definitions, o.claimed})
 	o.hash = hashOf([]any{o.export.UID, o.export.Spec, o.definitions, o.claimed, p.UID})
 	return o, nil
 }
@@ -147,6 +148,7 @@ func (e *Exports) takeUp(ctx context.Context, r ref) (*offer, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.views.replace(r, o)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	was := e.offers[r]

@@ -60,6 +60,7 @@ func (e *Exports) Serve(plane string) func(w http.ResponseWriter, r *http.Reques
 		ctx, cancel := context.WithCancel(inprocess.WithUser(context.Background(), nobody))
 		defer cancel()
 		defer context.AfterFunc(r.Context(), cancel)()
+		defer context.AfterFunc(v.ctx, cancel)()
 		v.handler.ServeHTTP(w, inner.WithContext(ctx))
 		return nil
 	}

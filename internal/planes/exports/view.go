@@ -48,8 +48,8 @@ type view struct {
 	handler http.Handler
 	// one has the documents of a single plane: the same kinds, with all verbs.
 	one    documents
+	ctx    context.Context //nolint:containedctx // that in which its store runs, and with which its watches end
 	cancel context.CancelFunc
-	done   chan struct{}
 
 	requests int       // under way; guarded by views.mu
 	used     time.Time // when the last one ended; guarded by views.mu
@@ -66,6 +66,7 @@ type views struct {
 	mu      sync.Mutex
 	all     map[ref]*view   // guarded by mu
 	running context.Context // that of run; nil: nothing is served; guarded by mu
+	ending  sync.WaitGroup  // the stores of views
 }
 
 var errNotServed = errors.New("exports are not served yet, or not any more")
@@ -78,11 +79,11 @@ func (v *views) enter(e *Exports, r ref, o *offer) (*view, error) {
 		return nil, errNotServed
 	}
 	if one := v.all[r]; one != nil {
-		if one.hash == o.hash {
+		if one.hash == o.view {
 			one.requests++
 			return one, nil
 		}
-		one.cancel() // its watches end, and go on by the new one
+		one.cancel()
 	}
 	one, err := e.newView(v.running, o, r.name)
 	if err != nil {
@@ -92,6 +93,16 @@ func (v *views) enter(e *Exports, r ref, o *offer) (*view, error) {
 	v.all[r] = one
 	one.requests++
 	return one, nil
+}
+
+// replace ends the view of what an export was before: its watches end, and go on by a new view.
+func (v *views) replace(r ref, o *offer) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if one := v.all[r]; one != nil && (o == nil || one.hash != o.view) {
+		one.cancel()
+		delete(v.all, r)
+	}
 }
 
 func (v *views) leave(e *Exports, one *view) {
@@ -113,14 +124,18 @@ func (v *views) run(ctx context.Context, e *Exports) {
 		case <-tick.C():
 			v.rest(e.Clock.Now())
 		case <-ctx.Done():
-			v.mu.Lock()
-			defer v.mu.Unlock()
-			for _, one := range v.all {
-				<-one.done
-			}
+			v.stop()
+			v.ending.Wait()
 			return
 		}
 	}
+}
+
+// stop has no view begin any more.
+func (v *views) stop() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.running = nil
 }
 
 func (v *views) rest(now time.Time) {
@@ -170,18 +185,17 @@ func (e *Exports) newView(ctx context.Context, o *offer, name string) (*view, er
 		cancel()
 		return nil, err
 	}
-	v := &view{hash: o.hash, cancel: cancel, one: one, done: make(chan struct{}), used: e.Clock.Now()}
+	v := &view{hash: o.view, ctx: ctx, cancel: cancel, one: one, used: e.Clock.Now()}
 	v.handler = chain.New(chain.Config{
 		Handler:       many.around(serving),
 		Authenticator: inprocess.Authenticator{}, Authorizer: allowed{},
 		WriteError: engine.RefuseRequest, Log: e.Log, Clock: e.Clock, OnPanic: func(*http.Request) {}, MaxReading: viewRequests, MaxWriting: 1, Random: mathrand.Float64,
 	})
-	go func() {
-		defer close(v.done)
+	e.views.ending.Go(func() {
 		if err := stored.Run(ctx); err != nil && ctx.Err() == nil {
 			e.Log.Warn("a view of many planes has ended", "export", o.export.Name, "plane", o.plane.Name, "error", err)
 		}
-	}()
+	})
 	return v, nil
 }
 
