@@ -2,6 +2,7 @@ package planes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -170,12 +171,14 @@ func (l *exportLife) bound(t *testing.T, name string) (is bool) {
 	t.Helper()
 	eventually(t, "the binding of "+name+" comes to no end", func() bool {
 		var b exports.Binding
-		code, _ := l.ask(t, name, name, "GET", bindingsPath+"/widgets", "")
+		code, answer := l.ask(t, name, name, "GET", bindingsPath+"/widgets", "")
 		if code == http.StatusNotFound {
 			is = false
 			return true
 		}
-		l.must(t, name, "GET", bindingsPath+"/widgets", "", &b)
+		if err := json.Unmarshal([]byte(answer), &b); err != nil {
+			t.Fatal(err)
+		}
 		is = meta.IsStatusConditionTrue(b.Status.Conditions, exports.Bound)
 		return b.DeletionTimestamp == nil && is == l.allowed[name]
 	})

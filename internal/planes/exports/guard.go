@@ -31,7 +31,7 @@ var definitionsResource = []schema.GroupResource{{Group: apiextensionsv1.GroupNa
 // guardDefinitions refuses what users may not do with definitions. What the server itself does has come through no port: a user
 // who impersonates one of its users is still refused.
 func guardDefinitions(ctx context.Context, a *admission.Attributes) error {
-	if inprocess.Inside(ctx) {
+	if inprocess.Inside(ctx) && !isProvider(a) {
 		return nil
 	}
 	refuse := func(why string, args ...any) error {
@@ -62,6 +62,11 @@ func guardDefinitions(ctx context.Context, a *admission.Attributes) error {
 	return nil
 }
 
+// isProvider reports whether an export writes.
+func isProvider(a *admission.Attributes) bool {
+	return a.User != nil && strings.HasPrefix(a.User.GetName(), userPrefix)
+}
+
 func bindingOf(d *apiextensionsv1.CustomResourceDefinition) string {
 	for _, r := range d.OwnerReferences {
 		if r.Kind == "Binding" {
@@ -73,7 +78,7 @@ func bindingOf(d *apiextensionsv1.CustomResourceDefinition) string {
 
 // guardClaims refuses a provider's write of an object that is not among those that a claim selects, before or after it.
 func (e *Exports) guardClaims(ctx context.Context, plane types.UID, a *admission.Attributes) error {
-	if a.User == nil || !strings.HasPrefix(a.User.GetName(), userPrefix) || !inprocess.Inside(ctx) {
+	if !isProvider(a) || !inprocess.Inside(ctx) {
 		return nil
 	}
 	from, name, _ := strings.Cut(strings.TrimPrefix(a.User.GetName(), userPrefix), ":")

@@ -193,6 +193,9 @@ func (r *record) allows(i *request.Info, of ref) (labels.Selector, error) {
 
 // narrow has a request be only about objects that a selector selects. Writes are checked where they are made (guard.go).
 func (e *Exports) narrow(r *http.Request, i *request.Info, which labels.Selector, one api) error {
+	if query := r.URL.Query(); query.Has("revisions") || query.Has("at") {
+		return apierrors.NewBadRequest("at, revisions: a claim with a label selector gives no right to the past of objects")
+	}
 	switch i.Verb {
 	case "list", "watch":
 		query := r.URL.Query()
