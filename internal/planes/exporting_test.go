@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kanzen-io/kanzen/internal/planes/exports"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 const (
@@ -336,4 +339,43 @@ func TestExportWithdrawn(t *testing.T) {
 		code, _ := g.ask(t, "bob", "bob", "GET", widgetsPath+"/w", "")
 		return code == http.StatusNotFound
 	})
+}
+
+// What is encrypted is read by the controller, the view and the check of schemas as it is in planes.
+func TestExportEncrypted(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(t.TempDir(), "encryption.yaml")
+	const configuration = `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"EncryptionConfiguration","resources":[{"resources":["*.*"],"providers":[
+		{"aesgcm":{"keys":[{"name":"k","secret":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}]}}]}]}`
+	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := settings(dir)
+	cfg.EncryptionConfigFile = file
+	g := start(t, cfg)
+	for _, name := range []string{"provider", "alice"} {
+		g.create(t, name, PlaneSpec{})
+	}
+	g.export(t, `{"all":true}`)
+	g.bind(t, "alice", mapsClaim)
+	g.becomes(t, "alice", exports.Bound, metav1.ConditionTrue)
+	informer := g.inform(t)
+	g.must(t, "alice", "POST", widgetsPath, widget("w", 20), nil)
+	g.must(t, "provider", "POST", aliceOfWidgets+configMaps, `{"metadata":{"name":"mine","labels":{"widgets":"yes"}}}`, nil)
+	if got := g.lists(t, "/exports/widgets/api/v1/configmaps"); len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+	eventually(t, "the informer does not have it", func() bool { return len(held(informer)) == 1 })
+	plain := false
+	_, err := g.on.DB.Range(t.Context(), kv.Range{Key: Prefix, End: kv.PrefixEnd(Prefix)}, func(k kv.KeyValue) bool {
+		plain = plain || strings.Contains(string(k.Value), `"kind":"Widget"`) && strings.Contains(string(k.Key), "example.com/widgets")
+		return true
+	})
+	if err != nil || plain {
+		t.Errorf("stored in plain text: %v, %v", plain, err)
+	}
+	g.must(t, "provider", "PATCH", definitionsPath+"/widgets.example.com?fieldManager=t&force=true", widgets(`,"x-kubernetes-validations":[{"rule":"self.size < 12"}]`), nil)
+	if _, message := g.becomes(t, "alice", exports.SchemasFit, metav1.ConditionFalse); !strings.Contains(message, "1 objects") {
+		t.Error(message)
+	}
 }
