@@ -1,6 +1,9 @@
 package planes
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -377,5 +381,30 @@ func TestExportEncrypted(t *testing.T) {
 	g.must(t, "provider", "PATCH", definitionsPath+"/widgets.example.com?fieldManager=t&force=true", widgets(`,"x-kubernetes-validations":[{"rule":"self.size < 12"}]`), nil)
 	if _, message := g.becomes(t, "alice", exports.SchemasFit, metav1.ConditionFalse); !strings.Contains(message, "1 objects") {
 		t.Error(message)
+	}
+}
+
+// Watches of a provider take no seats of its plane, however many there are.
+func TestExportWatches(t *testing.T) {
+	g := start(t, settings(t.TempDir()))
+	g.create(t, "provider", PlaneSpec{})
+	g.export(t, `{"all":true}`)
+	eventually(t, "the kind is not offered", func() bool {
+		code, _ := g.ask(t, "provider", "provider", "GET", allWidgets, "")
+		return code == http.StatusOK
+	})
+	many := int64(cap(g.find("provider").seats.Load().taken) + 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watches sync.WaitGroup
+	defer watches.Wait()
+	defer cancel()
+	for range many {
+		r := httptest.NewRequest("GET", "https://root/planes/provider"+allWidgets+"?watch=true", nil).WithContext(ctx)
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{g.administrator(t, "provider")}}
+		watches.Go(func() { g.front.ServeHTTP(httptest.NewRecorder(), r) })
+	}
+	eventually(t, "the watches do not begin", func() bool { return g.find("provider").watching.Load() == many })
+	if got := g.lists(t, allWidgets); len(got) != 0 {
+		t.Errorf("%+v", got)
 	}
 }

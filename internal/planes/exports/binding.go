@@ -40,7 +40,7 @@ func (e *Exports) lookAtBinding(ctx context.Context, r ref) error {
 		}
 	}
 	if !ok {
-		e.hold(p.UID, r, false)
+		e.hold(p.UID, r, nil)
 		return e.forget(ctx, r, p)
 	}
 	b.of = ref{b.Spec.Export.Plane, b.Spec.Export.Name}
@@ -58,12 +58,22 @@ func (e *Exports) lookAtBinding(ctx context.Context, r ref) error {
 	if err := b.bind(ctx, o); err != nil {
 		return err
 	}
-	fits := meta.FindStatusCondition(b.status.Conditions, SchemasFit)
-	e.hold(p.UID, r, fits != nil && fits.Reason == heldBack)
+	e.hold(p.UID, r, b.waits(o))
 	if !sameJSON(b.status, b.Status) {
 		return b.api.status(ctx, "bindings", b.Name, b.UID, b.status)
 	}
 	return nil
+}
+
+// waits returns the prefixes of the objects that have to change for a schema that is held back.
+func (b *binding) waits(o *offer) (prefixes []string) {
+	if fits := meta.FindStatusCondition(b.status.Conditions, SchemasFit); o == nil || fits == nil || fits.Reason != heldBack {
+		return nil
+	}
+	for _, d := range o.definitions {
+		prefixes = append(prefixes, d.Spec.Group+"/"+d.Spec.Names.Plural+"/")
+	}
+	return prefixes
 }
 
 // forget is for a binding that is gone. Somebody may have taken its finalizer away.

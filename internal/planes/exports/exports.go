@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,13 +75,14 @@ type Exports struct {
 	mu     sync.Mutex
 	offers map[ref]*offer // by their exports; guarded by mu
 	bound  map[ref]ref    // the exports of bindings; guarded by mu
-	// held are the bindings, by their planes, for which a schema is held back until objects have changed; guarded by mu.
-	held map[types.UID]map[ref]bool
+	// held are the bindings, by their planes, for which a schema is held back, and the prefixes of the objects that have to change;
+	// guarded by mu.
+	held map[types.UID]map[ref][]string
 }
 
 // New makes the exports of a fleet. Run must run.
 func New(c Config) *Exports {
-	e := &Exports{Config: c, offers: map[ref]*offer{}, bound: map[ref]ref{}, held: map[types.UID]map[ref]bool{}}
+	e := &Exports{Config: c, offers: map[ref]*offer{}, bound: map[ref]ref{}, held: map[types.UID]map[ref][]string{}}
 	e.queue = queue.New("exports", c.Clock, c.Guard, nil, c.Log)
 	e.views.all = map[ref]*view{}
 	return e
@@ -144,7 +146,7 @@ func (e *Exports) follow(ctx context.Context) error {
 func (e *Exports) notice(key string) {
 	uid, below, _ := strings.Cut(strings.TrimPrefix(key, planesPrefix), "/")
 	below = strings.TrimSuffix(below, hides)
-	e.changedBelow(types.UID(uid))
+	e.changed(types.UID(uid), below)
 	if !strings.HasPrefix(below, Group+"/") && !strings.HasPrefix(below, definitionsKey) {
 		return
 	}
@@ -164,29 +166,31 @@ func (e *Exports) notice(key string) {
 // recheckAfter is how long after a change it is looked again whether what is stored fits a schema that is held back.
 const recheckAfter = time.Second
 
-// changedBelow has bindings of a plane looked at again that wait for its objects to change.
-func (e *Exports) changedBelow(plane types.UID) {
+// changed has bindings of a plane looked at again that wait for an object to change.
+func (e *Exports) changed(plane types.UID, below string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for r := range e.held[plane] {
-		e.queue.AddAfter(bindingName(r), recheckAfter)
+	for r, prefixes := range e.held[plane] {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(below, p) }) {
+			e.queue.AddAfter(bindingName(r), recheckAfter)
+		}
 	}
 }
 
-// hold notes whether a schema is held back for a binding.
-func (e *Exports) hold(plane types.UID, r ref, is bool) {
+// hold notes which objects a binding waits for; none: it does not wait.
+func (e *Exports) hold(plane types.UID, r ref, prefixes []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !is {
+	if len(prefixes) == 0 {
 		if delete(e.held[plane], r); len(e.held[plane]) == 0 {
 			delete(e.held, plane)
 		}
 		return
 	}
 	if e.held[plane] == nil {
-		e.held[plane] = map[ref]bool{}
+		e.held[plane] = map[ref][]string{}
 	}
-	e.held[plane][r] = true
+	e.held[plane][r] = prefixes
 }
 
 // nameOf returns the name of a plane; "": there is none.

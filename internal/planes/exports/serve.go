@@ -79,6 +79,19 @@ func manyOnly(r *http.Request) error {
 	return nil
 }
 
+// Below returns what a path of an export is there, in the view of all planes or in a single one; ok is false if it is of no export.
+func Below(path string) (inner string, ok bool) {
+	rest, ok := strings.CutPrefix(path, Path+"/")
+	if !ok {
+		return "", false
+	}
+	_, rest, _ = strings.Cut(rest, "/")
+	if one, ok := strings.CutPrefix(rest, "planes/"); ok {
+		_, rest, _ = strings.Cut(one, "/")
+	}
+	return "/" + rest, true
+}
+
 // below returns a request as it is below a path.
 func below(r *http.Request, prefix string) (*http.Request, error) {
 	at := *r.URL
