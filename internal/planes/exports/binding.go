@@ -185,7 +185,7 @@ const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions
 // condition says why.
 func (b *binding) define(ctx context.Context, o *offer) (served []GroupResource, err error) {
 	served = []GroupResource{}
-	var held []string
+	var held, pending []string
 	for _, d := range o.definitions {
 		of := GroupResource{d.Spec.Group, d.Spec.Names.Plural}
 		is, err := b.definition(ctx, b.plane, of)
@@ -197,11 +197,11 @@ func (b *binding) define(ctx context.Context, o *offer) (served []GroupResource,
 			return nil, nil
 		}
 		if is != nil && is.DeletionTimestamp == nil && sameSpec(is, d) {
-			if !established(is) {
-				b.say(Bound, false, "Conflict", notEstablished(is))
-				return nil, nil
+			if established(is) {
+				served = append(served, of)
+			} else {
+				pending = append(pending, notEstablished(is))
 			}
-			served = append(served, of)
 			continue
 		}
 		why, err := b.adopt(ctx, is, d, o)
@@ -212,12 +212,18 @@ func (b *binding) define(ctx context.Context, o *offer) (served []GroupResource,
 			held = append(held, why)
 		}
 		if is == nil {
-			b.say(Bound, false, "Defining", fmt.Sprintf("the definition %s is not served yet", d.Name))
-			return nil, nil // its change has this looked at again
+			pending = append(pending, fmt.Sprintf("the definition %s is not served yet", d.Name)) // its change has this looked at again
+			continue
 		}
 		served = append(served, of)
 	}
+	if len(served) == 0 && len(pending) > 0 {
+		b.say(Bound, false, "NotServed", strings.Join(pending, "; "))
+		return nil, nil
+	}
 	switch {
+	case len(pending) > 0:
+		b.say(SchemasFit, false, "NotServed", strings.Join(pending, "; "))
 	case len(held) > 0:
 		b.say(SchemasFit, false, heldBack, strings.Join(held, "; "))
 	case len(o.wrong) > 0:
