@@ -113,7 +113,7 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, s
 	}
 	read := 0
 	defer func() { snap.Listed(c.view, read, len(p.items)) }()
-	if sel.name != "" && (c.namespace != "" || !c.R.Namespaced) {
+	if sel.name != "" && c.namesOne() {
 		// At most one object, found by its key.
 		i, err := snap.Get(ctx, sel.prefix+sel.name)
 		if err != nil {

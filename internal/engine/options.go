@@ -194,7 +194,7 @@ func (c *call) selectsFields(ctx context.Context, o *internalversion.ListOptions
 	if s.triggers = c.triggers(terms); s.triggers == nil { // otherwise they find fewer
 		s.indexes.labels = c.labelIndexes(o.LabelSelector)
 	}
-	if c.namespace != "" || !c.R.Namespaced {
+	if c.namesOne() {
 		for _, name := range terms.oneOf(metav1.ObjectNameField) {
 			s.keys = append(s.keys, s.prefix+name)
 		}
@@ -208,6 +208,9 @@ func (c *call) selectsFields(ctx context.Context, o *internalversion.ListOptions
 	}
 	return s
 }
+
+// namesOne says that a name names at most one object of those that are requested, whose key follows from it.
+func (c *call) namesOne() bool { return !c.R.Namesakes && (c.namespace != "" || !c.R.Namespaced) }
 
 // ascend calls yield for the items of a range that may be selected, in order of their keys, until it returns false.
 func (s *selected) ascend(ctx context.Context, snap *store.Snapshot, r store.Range, yield func(*store.Item) bool) error {

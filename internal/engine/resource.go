@@ -60,6 +60,9 @@ type Resource struct {
 	Types func() (fieldmanager.Types, error)
 	// Verbs of the main resource, sorted. Empty means all eight.
 	Verbs []string
+	// Namesakes says that several objects may have the same namespace and name, so that no key follows from them. Such a resource
+	// has only the verbs list and watch.
+	Namesakes bool
 
 	// Rules decides what a write to the object itself may do.
 	Rules Rules

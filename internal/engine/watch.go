@@ -172,7 +172,7 @@ type watchStream struct {
 }
 
 func (s *watchStream) exact() bool {
-	return s.sel.name != "" && (s.namespace != "" || !s.R.Namespaced)
+	return s.sel.name != "" && s.namesOne()
 }
 
 func (s *watchStream) keyPrefix() string {

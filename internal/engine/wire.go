@@ -170,6 +170,9 @@ func wireLabels(stored []byte) (labels.Set, error) {
 	return set, nil
 }
 
+// LabelsOf reads the labels of a stored object.
+func LabelsOf(stored []byte) (labels.Set, error) { return itemLabels(stored) }
+
 // itemLabels reads the labels of a stored object in either encoding.
 func itemLabels(stored []byte) (labels.Set, error) {
 	if !isJSON(stored) {

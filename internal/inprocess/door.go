@@ -34,6 +34,12 @@ func (a Authenticator) Authenticate(r *http.Request) (user.Info, bool, error) {
 	return a.Next.Authenticate(r)
 }
 
+// Inside reports whether a request is one of this process.
+func Inside(ctx context.Context) bool {
+	_, ok := ctx.Value(userKey{}).(user.Info)
+	return ok
+}
+
 // Door provides access to a server's chain. It is created before the chain, because parts of the chain use it, and is
 // opened when the chain exists.
 type Door struct {

@@ -25,6 +25,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/pki"
+	"github.com/kanzen-io/kanzen/internal/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/version"
@@ -223,7 +224,11 @@ func (f *Fleet) makeBase(ctx context.Context, b *base, t *template) (err error) 
 	if err != nil {
 		return err
 	}
-	p := server.New(f.settings(prefix), f.on.Hosted(f.on.DB, f.dial), server.Seams{Keys: func(_ context.Context, cfg *config.Config) (*keys.Keys, error) {
+	kinds, err := exports.Definitions()
+	if err != nil {
+		return err
+	}
+	p := server.New(f.settings(prefix), f.on.Hosted(f.on.DB, f.dial), server.Seams{Kinds: kinds, Keys: func(_ context.Context, cfg *config.Config) (*keys.Keys, error) {
 		return keys.Of(set, cfg, f.ca, f.on.Clock.Now(), f.log)
 	}})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*bootTimeout)

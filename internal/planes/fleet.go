@@ -16,7 +16,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/controlplane"
 	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/encryption"
 	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/queue"
 	"github.com/kanzen-io/kanzen/internal/server"
@@ -39,6 +41,9 @@ type Fleet struct {
 	metrics *metrics
 	turns   *turns
 
+	exports *exports.Exports
+	sealed  *encryption.Encryption // how planes encrypt what they store; nil: they do not; set by Run
+
 	root api    // the root's API, as the server itself; set by Run
 	url  string // of the root
 	ca   []byte // the authority of the root's serving certificate; nil: clients know it
@@ -49,11 +54,12 @@ type Fleet struct {
 	ending  sync.WaitGroup  // of planes that are gone
 
 	mu      sync.RWMutex
-	planes  map[string]*hosted // by name; guarded by mu
-	listed  chan struct{}      // closed once all that exist are in planes
-	stopped bool               // guarded by mu
-	wakes   chan struct{}      // bounds how many start at a time
-	alive   atomic.Int64       // how many are awake, or about to be
+	planes  map[string]*hosted    // by name; guarded by mu
+	byUID   map[types.UID]*hosted // those of planes; guarded by mu
+	listed  chan struct{}         // closed once all that exist are in planes
+	stopped bool                  // guarded by mu
+	wakes   chan struct{}         // bounds how many start at a time
+	alive   atomic.Int64          // how many are awake, or about to be
 }
 
 // New makes the fleet of a root control plane of settings; seams are those of each plane. Nothing is served before Run.
@@ -65,9 +71,11 @@ func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 	}
 	f := &Fleet{
 		dial: dial, seams: seams, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
-		planes: map[string]*hosted{}, listed: make(chan struct{}), turns: newTurns(on.Clock, runtime.GOMAXPROCS(0)), wakes: make(chan struct{}, 2*workers),
+		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
+		turns: newTurns(on.Clock, runtime.GOMAXPROCS(0)),
 	}
 	f.metrics = newMetrics(f, on.Metrics)
+	f.exports = f.newExports()
 	return f
 }
 
@@ -90,14 +98,24 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	if err := f.define(ctx); err != nil {
 		return err
 	}
+	if err := f.openEncryption(ctx); err != nil {
+		return err
+	}
 	var all sync.WaitGroup
 	defer all.Wait()
+	if f.sealed != nil {
+		all.Go(func() {
+			f.sealed.Run(ctx)
+			_ = f.sealed.Close() // it gives back connections only
+		})
+	}
 	all.Go(func() { f.queue.Run(ctx, workers, f.keep) })
 	all.Go(func() { f.guard.Keep(ctx, "sleep of planes", f.tire) })
 	all.Go(func() { f.guard.Keep(ctx, "use of planes", f.observe) })
 	first := sync.OnceFunc(func() {
 		close(f.listed)
 		all.Go(func() { f.guard.Keep(ctx, "what is left of planes", f.sweep) })
+		all.Go(func() { f.guard.Keep(ctx, "exports between planes", f.exports.Run) })
 	})
 	f.root.follow(ctx, f.on.Clock.After, func(list []Plane) { f.replace(list); first() }, f.set, f.gone,
 		func(err error) { f.log.Warn("could not follow planes, trying again", "error", err) })
@@ -151,10 +169,16 @@ func (f *Fleet) set(p *Plane) {
 	h := f.planes[p.Name]
 	if h == nil || h.uid != p.UID {
 		h = &hosted{fleet: f, name: p.Name, uid: p.UID, made: make(chan struct{}), over: f.stopped}
-		f.planes[p.Name] = h
+		if before := f.planes[p.Name]; before != nil {
+			delete(f.byUID, before.uid)
+		}
+		f.planes[p.Name], f.byUID[p.UID] = h, h
 	}
 	f.mu.Unlock()
 	h.begin(p)
+	if h.labelled(p) {
+		f.exports.Changed(p.Name)
+	}
 	h.limit(p.Spec.Limits)
 	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) {
 		h.complete()
@@ -176,6 +200,7 @@ func (f *Fleet) forget(name string, uid types.UID) {
 	h := f.planes[name]
 	if h != nil && h.uid == uid {
 		delete(f.planes, name)
+		delete(f.byUID, uid)
 	} else {
 		h = nil
 	}
@@ -184,6 +209,7 @@ func (f *Fleet) forget(name string, uid types.UID) {
 		return
 	}
 	h.end()
+	f.exports.Changed(name)
 	f.ending.Go(func() {
 		f.logged(h, h.stop())
 		// Somebody may have taken its finalizer away.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -172,6 +173,11 @@ func presents(r *http.Request) bool {
 
 // longRunning reports whether a request may last as long as its client wants, as the plane's own filters decide it.
 func longRunning(r *http.Request) bool {
+	if path, ok := exports.Below(r.URL.Path); ok {
+		inner, at := *r, *r.URL
+		at.Path, inner.URL = path, &at
+		r = &inner
+	}
 	i, err := request.NewInfo(r)
 	return err == nil && chain.LongRunning(i)
 }

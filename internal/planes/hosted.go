@@ -40,7 +40,9 @@ type hosted struct {
 
 	mu        sync.Mutex
 	created   time.Time // guarded by mu, as are all below
-	base      string    // the ID of its base; "": it has none
+	labels    map[string]string
+	deleted   bool   // it is being deleted
+	base      string // the ID of its base; "": it has none
 	limits    Limits
 	bounds    *bounded      // its log while it is awake
 	plane     *server.Plane // nil: it is asleep
@@ -99,6 +101,7 @@ func (h *hosted) complete() {
 	case <-h.made:
 	default:
 		close(h.made)
+		h.fleet.exports.Changed(h.name)
 	}
 }
 
@@ -159,6 +162,7 @@ func (h *hosted) start(ctx context.Context, p *server.Plane) error {
 	h.mu.Unlock()
 	h.wakes.Add(1)
 	h.fleet.queue.AddAfter(h.name, 0) // its status
+	h.fleet.exports.Changed(h.name)
 	return nil
 }
 
@@ -195,6 +199,9 @@ func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 	on := f.on.Hosted(db, f.dial)
 	on.Log = f.log.With("plane", h.name)
 	seams := f.seams
+	if err := f.takePart(&seams, h); err != nil {
+		return nil, err
+	}
 	seams.Made, seams.Auditor = h.furnished, f.audit.Load().Foreign(auditPlane, h.name)
 	seams.Keys = func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
 		set, err := f.keysOf(ctx, h)

@@ -55,7 +55,7 @@ func (b *base) admission(ctx context.Context, a authz.Authorizer, rails *webhook
 	if err != nil {
 		return nil, err
 	}
-	return measures.Chain(chain, b.process.Clock), nil
+	return measures.Chain(append(chain, b.seams.Admit...), b.process.Clock), nil
 }
 
 // guardrails makes what is done about bad webhooks.

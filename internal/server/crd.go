@@ -22,6 +22,21 @@ func (b *base) customResources(eng *engine.Engine) *crd.Server {
 	})
 }
 
+// ownKinds adds the kinds of the seams.
+func (b *base) ownKinds(eng *engine.Engine, custom *crd.Server) error {
+	if len(b.seams.Kinds) == 0 {
+		return nil
+	}
+	var all []crd.Fixed
+	for _, d := range b.seams.Kinds {
+		all = append(all, crd.Fixed{Definition: d})
+	}
+	_, err := crd.NewFixed(crd.Config{
+		Engine: eng, Store: b.objects.Store, Catalog: b.objects.Live, Metrics: custom.Metrics, Clock: b.process.Clock, Guard: b.guard, Log: b.log,
+	}, all...)
+	return err
+}
+
 // builtin returns the endpoint of a built-in resource.
 func (b *base) builtin(group, resource string) *engine.Endpoint {
 	ep, err := b.objects.Endpoint(schema.GroupResource{Group: group, Resource: resource})

@@ -63,6 +63,7 @@ func (h *root) table() []page {
 		{paths: at(snapshot.Path), serve: when(h.snapshots != nil, h.snapshots.ServeHTTP), filters: request.Page{LongRunning: true, Stream: true}},
 		{paths: at(snapshot.SpacePath), serve: when(h.space != nil, h.space.ServeHTTP), filters: long},
 		{paths: at(forks.Path, forks.Path+"/*"), serve: when(h.forks != nil, orError(h.forks.Serve)), filters: request.Page{LongRunning: h.forks != nil}},
+		{paths: at(ExportsPath + "/*"), serve: when(h.exports != nil, orError(h.exports)), filters: request.Page{LongRunning: h.exports != nil}},
 		{paths: at(console.Prefix, console.Prefix+"/*"), serve: when(h.console != nil, h.console.ServeHTTP)},
 	}
 }

@@ -32,10 +32,11 @@ type root struct {
 	version   version.Build
 	verbosity *debug.Verbosity
 	rewriter  *encryption.Rewriter
-	snapshots *snapshot.Handler      // nil: this control plane serves none
-	space     *snapshot.SpaceHandler // as snapshots
-	console   *console.Console       // nil: there is none
-	forks     *forks.Forks           // nil: there are none
+	snapshots *snapshot.Handler                                  // nil: this control plane serves none
+	space     *snapshot.SpaceHandler                             // as snapshots
+	console   *console.Console                                   // nil: there is none
+	forks     *forks.Forks                                       // nil: there are none
+	exports   func(w http.ResponseWriter, r *http.Request) error // nil: there are none
 
 	pages pages // made of all of these
 }

@@ -4,12 +4,18 @@ import (
 	"context"
 	"net/http"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/kanzen-io/kanzen/internal/admission"
 	"github.com/kanzen-io/kanzen/internal/audit"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/config"
 	"github.com/kanzen-io/kanzen/internal/keys"
 	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
 )
+
+// ExportsPath is where Seams.Exports is.
+const ExportsPath = "/exports"
 
 // Seams are where a program that holds a control plane, such as a test, takes part in it. The zero value is none: the
 // filters are left out of the chain.
@@ -31,6 +37,12 @@ type Seams struct {
 	Auditor *audit.Auditor
 	// Planes tell the flight recorder's readers what the planes below this control plane do; nil: it has none.
 	Planes func() []*v1alpha1.PlaneStat
+	// Kinds are kinds that the control plane has beside the built-in ones: definitions that are no objects of the API. Optional.
+	Kinds []*apiextensionsv1.CustomResourceDefinition
+	// Admit are plugins of admission that come after all others. Optional.
+	Admit admission.Chain
+	// Exports answers requests at ExportsPath and below, of users who may make them; nil: there is no such page.
+	Exports func(w http.ResponseWriter, r *http.Request) error
 	// Front is around the chain on the port: it answers requests that are for others, and passes the rest. Optional.
 	Front func(http.Handler) http.Handler
 

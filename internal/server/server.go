@@ -252,6 +252,9 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	serving.Begin(append(kinds, own...)...)
 	custom = b.customResources(eng)
 	opened.Add(custom.Close)
+	if err := b.ownKinds(eng, custom); err != nil {
+		return nil, err
+	}
 	end := newEnding(b, cut)
 	agg := b.aggregator(secrets, custom, end.gone)
 	opened.Add(agg.Close)
@@ -289,6 +292,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
 		rewriter: b.rewriter(sealed), snapshots: b.snapshots(history), space: b.space(history), console: page.Console, forks: copies,
+		exports: seams.Exports,
 	}).begin()
 	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
 	handler := chain.New(chain.Config{

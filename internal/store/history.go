@@ -125,7 +125,7 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 	watch := kv.Watch{Key: v.etcdPrefix + o.Prefix, Prefix: !o.Exact, From: after + 1, Until: head, Prev: true}
 	deliver := func(events []kv.Event, rev int64) error {
 		for n := range events {
-			if bytes >= historyBytes && events[n].ModRevision > s.rev {
+			if bytes >= historyBytes && events[n].Revision() > s.rev {
 				return errEnough // etcd's batches may be larger
 			}
 			e, err := v.pastEvent(ctx, now, &events[n])
@@ -153,7 +153,7 @@ func (v *View) pastOnce(ctx context.Context, o WatchOptions, after int64) stretc
 // pastEvent makes an event of this view from an event of etcd's history. After
 // a restart many watchers may read the same stretch: they share its items.
 func (v *View) pastEvent(ctx context.Context, now *btree.Map[string, *Item], e *kv.Event) (*Event, error) {
-	ev := &Event{Rev: e.ModRevision}
+	ev := &Event{Rev: e.Revision()}
 	if !e.Deleted {
 		ev.Item = v.shared(ctx, now, e.KeyValue)
 	}

@@ -295,12 +295,12 @@ func readOrdered(orders []*order, changes []change, before []*Item) {
 // change decodes an event, unless its item is known.
 func (v *View) change(ctx context.Context, e *kv.Event, i *Item) change {
 	if e.Deleted {
-		return change{rev: e.ModRevision, key: string(e.Key[len(v.etcdPrefix):])}
+		return change{rev: e.Revision(), key: string(e.Key[len(v.etcdPrefix):])}
 	}
 	if i == nil {
 		i = v.item(ctx, e.KeyValue)
 	}
-	return change{rev: i.Rev, key: i.Key, item: i}
+	return change{rev: e.Revision(), key: i.Key, item: i}
 }
 
 func (v *View) applyLocked(c change) {

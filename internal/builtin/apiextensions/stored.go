@@ -1,6 +1,7 @@
 package apiextensions
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
@@ -20,6 +22,27 @@ func stored() *engine.Stored {
 		New:    func() engine.Object { return &apiextensionsv1beta1.CustomResourceDefinition{} },
 		Encode: toBeta, Decode: fromBeta,
 	}
+}
+
+// Decode decodes a definition as it is stored.
+func Decode(value []byte) (*apiextensionsv1.CustomResourceDefinition, error) {
+	var is metav1.TypeMeta
+	if err := json.Unmarshal(value, &is); err != nil {
+		return nil, err
+	}
+	if is.APIVersion == apiextensionsv1.SchemeGroupVersion.String() {
+		d := &apiextensionsv1.CustomResourceDefinition{}
+		return d, json.Unmarshal(value, d)
+	}
+	in := &apiextensionsv1beta1.CustomResourceDefinition{}
+	if err := json.Unmarshal(value, in); err != nil {
+		return nil, err
+	}
+	out, err := fromBeta(in)
+	if err != nil {
+		return nil, err
+	}
+	return out.(*apiextensionsv1.CustomResourceDefinition), nil
 }
 
 // toBeta converts an object. The result shares memory with it and is read-only.

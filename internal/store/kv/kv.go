@@ -59,10 +59,21 @@ type Event struct {
 	// Prev is the key before the change. Its revisions are 0 if the key did not
 	// exist, if Prev was not asked for, or if it is compacted.
 	Prev KeyValue
+	// At is the revision of the event if it is not that of a change of the key: the key is one of those of somebody's view of a
+	// database, and has come into that view, or gone from it, as it was. 0: it is the ModRevision.
+	At int64
+}
+
+// Revision is the revision of the event.
+func (e *Event) Revision() int64 {
+	if e.At != 0 {
+		return e.At
+	}
+	return e.ModRevision
 }
 
 // Created says that the key did not exist before.
-func (e *Event) Created() bool { return !e.Deleted && e.CreateRevision == e.ModRevision }
+func (e *Event) Created() bool { return !e.Deleted && (e.At != 0 || e.CreateRevision == e.ModRevision) }
 
 // Record is a key at one of the revisions of which a database keeps it.
 type Record struct {
@@ -116,7 +127,7 @@ type Recorded interface {
 
 // CompareEvents is the order of events: by revision, and those of a transaction by key.
 func CompareEvents(a, b Event) int {
-	if c := cmp.Compare(a.ModRevision, b.ModRevision); c != 0 {
+	if c := cmp.Compare(a.Revision(), b.Revision()); c != 0 {
 		return c
 	}
 	return bytes.Compare(a.Key, b.Key)
