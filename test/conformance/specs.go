@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/kanzen-io/kanzen/test/evidence"
+)
+
+// specs runs the specs that are part of conformance, in parallel those that may, then the serial ones, and writes what they say.
+func specs(ctx context.Context, l layout, s settings, p *plane) error {
+	version, err := p.version()
+	if err != nil {
+		return err
+	}
+	if err := writeVersion(l, s, version); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(l.Out, "e2e.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	began := time.Now()
+	var outcomes []outcome
+	for _, part := range []part{
+		{name: "parallel", labels: "Conformance && !Serial", procs: s.procs},
+		{name: "serial", labels: "Conformance && Serial", procs: 1},
+	} {
+		if ctx.Err() != nil {
+			break
+		}
+		ran, err := part.run(ctx, l, s, log)
+		if err != nil {
+			return err
+		}
+		outcomes = append(outcomes, ran...)
+	}
+	result := evidence.Server{Version: version, Seconds: int(time.Since(began).Seconds())}
+	used := p.used()
+	return errors.Join(report(l, s, outcomes, result, used), ctx.Err())
+}
+
+// part is a part of the specs. Several processes run it side by side.
+type part struct {
+	name, labels string
+	procs        int
+}
+
+// run runs the part and returns how its specs ended.
+func (p part) run(ctx context.Context, l layout, s settings, log io.Writer) ([]outcome, error) {
+	fmt.Printf("the %s specs, %d at a time; %s says how they do\n", p.name, p.procs, filepath.Join(l.Out, "e2e.log"))
+	args := []string{"--procs=" + strconv.Itoa(p.procs), "--no-color", "-v", "--timeout=" + s.limit.String(), "--label-filter=" + p.labels,
+		"--json-report=" + p.name + ".json", "--junit-report=junit_" + p.name + ".xml", "--output-dir=" + l.Out}
+	if s.focus != "" {
+		args = append(args, "--focus="+s.focus)
+	}
+	for _, skip := range s.skips {
+		args = append(args, "--skip="+regexp.QuoteMeta(skip.Tests))
+	}
+	args = append(args, l.program("e2e.test"), "--", "--kubeconfig="+l.pki("admin.kubeconfig"), "--provider=skeleton", "--kubectl-path="+l.program("kubectl"),
+		"--report-dir="+l.Out, "--num-nodes="+strconv.Itoa(s.nodes), "--disable-log-dump")
+	cmd := exec.CommandContext(ctx, l.program(ginkgoProgram), args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = l.Out, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = 20 * time.Second
+	failed := cmd.Run() // also if a spec fails
+	b, err := os.ReadFile(filepath.Join(l.Out, p.name+".json"))
+	if err != nil {
+		return nil, fmt.Errorf("the %s specs left no report: %w", p.name, errors.Join(failed, err))
+	}
+	return readOutcomes(b)
+}
+
+// outcome is how a spec ended.
+type outcome struct {
+	name, state, message string
+	seconds              float64
+}
+
+// readOutcomes reads a report of ginkgo. Specs that were not asked for are not in it.
+func readOutcomes(report []byte) ([]outcome, error) {
+	var suites []struct {
+		SpecReports []struct {
+			ContainerHierarchyTexts           []string
+			LeafNodeType, LeafNodeText, State string
+			NumAttempts                       int
+			RunTime                           time.Duration
+			Failure                           struct{ Message string }
+		}
+	}
+	if err := json.Unmarshal(report, &suites); err != nil {
+		return nil, fmt.Errorf("report of ginkgo: %w", err)
+	}
+	var outcomes []outcome
+	for _, suite := range suites {
+		for _, r := range suite.SpecReports {
+			if r.LeafNodeType == "It" && r.NumAttempts > 0 {
+				outcomes = append(outcomes, outcome{name: specName(r.ContainerHierarchyTexts, r.LeafNodeText), state: r.State, message: r.Failure.Message, seconds: r.RunTime.Seconds()})
+			}
+		}
+	}
+	return outcomes, nil
+}
