@@ -53,6 +53,9 @@ func (l layout) pki(name string) string { return filepath.Join(l.run(), "pki", n
 // log is the path of a program's log.
 func (l layout) log(name string) string { return filepath.Join(l.Out, "logs", name+".log") }
 
+// parts is the folder of the reports of the parts of the specs.
+func (l layout) parts() string { return filepath.Join(l.Out, "parts") }
+
 // node is the folder of a node's disk.
 func (l layout) node(number int) string { return filepath.Join(l.run(), nodeName(number)) }
 

@@ -26,6 +26,9 @@ func specs(ctx context.Context, l layout, s settings, p *plane) error {
 	if err := writeVersion(l, s, version); err != nil {
 		return err
 	}
+	if err := os.MkdirAll(l.parts(), 0o755); err != nil {
+		return err
+	}
 	log, err := os.Create(filepath.Join(l.Out, "e2e.log"))
 	if err != nil {
 		return err
@@ -33,6 +36,7 @@ func specs(ctx context.Context, l layout, s settings, p *plane) error {
 	defer log.Close()
 	began := time.Now()
 	var outcomes []outcome
+	var reports []string
 	for _, part := range []part{
 		{name: "parallel", labels: "Conformance && !Serial", procs: s.procs},
 		{name: "serial", labels: "Conformance && Serial", procs: 1},
@@ -45,6 +49,10 @@ func specs(ctx context.Context, l layout, s settings, p *plane) error {
 			return err
 		}
 		outcomes = append(outcomes, ran...)
+		reports = append(reports, part.junit(l))
+	}
+	if err := writeJUnit(filepath.Join(l.Out, "junit_01.xml"), reports); err != nil {
+		return err
 	}
 	result := evidence.Server{Version: version, Seconds: int(time.Since(began).Seconds())}
 	used := p.used()
@@ -57,11 +65,14 @@ type part struct {
 	procs        int
 }
 
+// junit is where the part's report is.
+func (p part) junit(l layout) string { return filepath.Join(l.parts(), p.name+".xml") }
+
 // run runs the part and returns how its specs ended.
 func (p part) run(ctx context.Context, l layout, s settings, log io.Writer) ([]outcome, error) {
 	fmt.Printf("the %s specs, %d at a time; %s says how they do\n", p.name, p.procs, filepath.Join(l.Out, "e2e.log"))
 	args := []string{"--procs=" + strconv.Itoa(p.procs), "--no-color", "-v", "--timeout=" + s.limit.String(), "--label-filter=" + p.labels,
-		"--json-report=" + p.name + ".json", "--junit-report=junit_" + p.name + ".xml", "--output-dir=" + l.Out}
+		"--json-report=" + p.name + ".json", "--junit-report=" + p.name + ".xml", "--output-dir=" + l.parts()}
 	if s.focus != "" {
 		args = append(args, "--focus="+s.focus)
 	}
@@ -69,14 +80,14 @@ func (p part) run(ctx context.Context, l layout, s settings, log io.Writer) ([]o
 		args = append(args, "--skip="+regexp.QuoteMeta(skip.Tests))
 	}
 	args = append(args, l.program("e2e.test"), "--", "--kubeconfig="+l.pki("admin.kubeconfig"), "--provider=skeleton", "--kubectl-path="+l.program("kubectl"),
-		"--report-dir="+l.Out, "--num-nodes="+strconv.Itoa(s.nodes), "--disable-log-dump")
+		"--num-nodes="+strconv.Itoa(s.nodes), "--disable-log-dump")
 	cmd := exec.CommandContext(ctx, l.program(ginkgoProgram), args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = l.Out, log, log
+	cmd.Dir, cmd.Stdout, cmd.Stderr = l.parts(), log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = 20 * time.Second
 	failed := cmd.Run() // also if a spec fails
-	b, err := os.ReadFile(filepath.Join(l.Out, p.name+".json"))
+	b, err := os.ReadFile(filepath.Join(l.parts(), p.name+".json"))
 	if err != nil {
 		return nil, fmt.Errorf("the %s specs left no report: %w", p.name, errors.Join(failed, err))
 	}
