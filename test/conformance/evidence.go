@@ -12,11 +12,12 @@ import (
 	"github.com/kanzen-io/kanzen/test/evidence"
 )
 
-// wholeRun is what a run of all specs says about a server. The next run of the other server finds it.
+// wholeRun is what a run says about a server; one of all specs is kept. The next run of the other server finds it.
 type wholeRun struct {
 	evidence.Server
 	ProcessorSeconds int
 	MiB              int
+	cut              string // why it is no whole run
 }
 
 // keep writes down a whole run, and makes evidence of it and of the last one of the other server.

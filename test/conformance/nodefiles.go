@@ -34,6 +34,10 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 sandbox = "$PAUSE"
 
+# Containers are killed for memory no later than the machine's own programs, where these may not ask for better.
+[plugins.'io.containerd.cri.v1.runtime']
+restrict_oom_score_adj = true
+
 [plugins.'io.containerd.cri.v1.runtime'.cni]
 bin_dirs = ["$CNI"]
 conf_dir = "$CONFIG/cni"
@@ -64,7 +68,7 @@ evictionHard: {memory.available: 200Mi, nodefs.available: 1Gi, imagefs.available
 failCgroupV1: false
 failSwapOn: false
 imageGCHighThresholdPercent: 100
-resolvConf: $CONFIGresolv.conf
+resolvConf: $CONFIG/resolv.conf
 rotateCertificates: true
 serverTLSBootstrap: true
 `
@@ -72,7 +76,7 @@ serverTLSBootstrap: true
 // The limits of connection tracking are the kernel's, and cannot be set in a namespace.
 const proxyConfig = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
-clientConnection: {kubeconfig: $PKIkube-proxy.kubeconfig}
+clientConnection: {kubeconfig: $PKI/kube-proxy.kubeconfig}
 clusterCIDR: $ALLPODS
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 hostnameOverride: $NODE

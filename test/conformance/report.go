@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func writeVersion(l layout, s settings, version string) error {
 }
 
 // report writes the table of specs that did not pass, and the evidence of a whole run. It is an error if a spec failed.
-func report(l layout, s settings, outcomes []outcome, result evidence.Server, used usage) error {
+func report(l layout, s settings, outcomes []outcome, result wholeRun) error {
 	for _, o := range outcomes {
 		switch o.state {
 		case "passed":
@@ -64,16 +65,19 @@ func report(l layout, s settings, outcomes []outcome, result evidence.Server, us
 	slices.Sort(result.Failing)
 	result.Failed = len(result.Failing)
 	table := filepath.Join(l.Out, "table.md")
-	if err := writeTable(table, s, outcomes, result, used); err != nil {
+	if err := writeTable(table, s, outcomes, result); err != nil {
 		return err
 	}
-	fmt.Printf("%d specs passed, %d failed, %d skipped themselves, %d were left out; %d s; the server took %.0f s of processor time and %d MiB\n",
-		result.Passed, result.Failed, result.Skipped, len(s.skips), result.Seconds, used.seconds, used.peak)
+	fmt.Printf("%d specs passed, %d failed, %d skipped themselves, %d were left out; %d s; the server took %d s of processor time and %d MiB\n",
+		result.Passed, result.Failed, result.Skipped, len(s.skips), result.Seconds, result.ProcessorSeconds, result.MiB)
 	for _, name := range result.Failing {
 		fmt.Println("failed:", name)
 	}
+	if result.cut != "" {
+		return errors.New(result.cut)
+	}
 	if s.focus == "" && s.evidence != "" {
-		if err := keep(l, s, wholeRun{Server: result, ProcessorSeconds: int(used.seconds), MiB: used.peak}); err != nil {
+		if err := keep(l, s, result); err != nil {
 			return err
 		}
 	}
@@ -81,20 +85,20 @@ func report(l layout, s settings, outcomes []outcome, result evidence.Server, us
 		return fmt.Errorf("%s has the reasons", table)
 	}
 	if result.Passed == 0 {
-		return fmt.Errorf("no spec was run")
+		return errors.New("no spec was run")
 	}
 	return nil
 }
 
-func writeTable(path string, s settings, outcomes []outcome, result evidence.Server, used usage) error {
+func writeTable(path string, s settings, outcomes []outcome, result wholeRun) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	w := bufio.NewWriter(f)
-	fmt.Fprintf(w, "# Conformance on %s %s\n\n%d specs passed, %d failed, %d skipped themselves, %d were left out, in %d s. The server took %.0f s of processor time and at most %d MiB of memory.\n",
-		s.server(), result.Version, result.Passed, result.Failed, result.Skipped, len(s.skips), result.Seconds, used.seconds, used.peak)
+	fmt.Fprintf(w, "# Conformance on %s %s\n\n%d specs passed, %d failed, %d skipped themselves, %d were left out, in %d s. The server took %d s of processor time and at most %d MiB of memory.\n",
+		s.server(), result.Version, result.Passed, result.Failed, result.Skipped, len(s.skips), result.Seconds, result.ProcessorSeconds, result.MiB)
 	fmt.Fprint(w, "\n| spec | how it ended | seconds | reason |\n|---|---|---|---|\n")
 	for _, o := range outcomes {
 		if o.state != "passed" {

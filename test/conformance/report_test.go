@@ -19,16 +19,16 @@ const ginkgoReport = `[{"SpecReports": [
 ]}]`
 
 func TestReport(t *testing.T) {
-	outcomes, err := readOutcomes([]byte(ginkgoReport))
-	if err != nil {
-		t.Fatal(err)
+	outcomes, cut, err := readOutcomes([]byte(ginkgoReport))
+	if err != nil || cut != "" {
+		t.Fatal(err, cut)
 	}
 	if want := (outcome{name: "[sig-a] Things run [Conformance]", state: "passed", seconds: 2.5}); len(outcomes) != 3 || outcomes[0] != want {
 		t.Fatalf("the outcomes are %+v", outcomes)
 	}
 	l := layout{Out: t.TempDir()}
 	s := settings{skips: []evidence.Reason{{Tests: "far away", Reason: "no network"}}}
-	err = report(l, s, outcomes, evidence.Server{Version: "v1"}, usage{seconds: 3, peak: 4})
+	err = report(l, s, outcomes, wholeRun{Server: evidence.Server{Version: "v1"}, ProcessorSeconds: 3, MiB: 4})
 	if err == nil || !strings.Contains(err.Error(), "table.md") {
 		t.Errorf("a spec failed, and the error is %v", err)
 	}
@@ -48,8 +48,23 @@ func TestReport(t *testing.T) {
 
 // TestNothingRan asks whether a run without specs is an error: a wrong focus must not look like success.
 func TestNothingRan(t *testing.T) {
-	if err := report(layout{Out: t.TempDir()}, settings{}, nil, evidence.Server{}, usage{}); err == nil {
+	if err := report(layout{Out: t.TempDir()}, settings{}, nil, wholeRun{}); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestCutOff asks whether a run that was cut off is an error and no evidence, though no spec of it failed.
+func TestCutOff(t *testing.T) {
+	outcomes, cut, err := readOutcomes([]byte(`[{"SpecialSuiteFailureReasons": ["Suite Timeout Elapsed"], "SpecReports": [{"LeafNodeType": "It", "LeafNodeText": "a", "State": "passed", "NumAttempts": 1}]}]`))
+	if err != nil || cut != "Suite Timeout Elapsed" || len(outcomes) != 1 {
+		t.Fatal(outcomes, cut, err)
+	}
+	l, path := layout{Cache: t.TempDir(), Out: t.TempDir()}, filepath.Join(t.TempDir(), "conformance.json")
+	if err := report(l, settings{evidence: path}, outcomes, wholeRun{cut: cut}); err == nil || err.Error() != cut {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("it is evidence")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,28 +36,32 @@ func specs(ctx context.Context, l layout, s settings, p *plane) error {
 	}
 	defer log.Close()
 	began := time.Now()
+	result := wholeRun{Server: evidence.Server{Version: version}}
 	var outcomes []outcome
 	var reports []string
 	for _, part := range []part{
 		{name: "parallel", labels: "Conformance && !Serial", procs: s.procs},
 		{name: "serial", labels: "Conformance && Serial", procs: 1},
 	} {
-		if ctx.Err() != nil {
-			break
-		}
-		ran, err := part.run(ctx, l, s, log)
+		ran, cut, err := part.run(ctx, l, s, log)
 		if err != nil {
 			return err
 		}
+		if cut != "" {
+			result.cut = fmt.Sprintf("the %s specs were cut off: %s", part.name, cut)
+		}
 		outcomes = append(outcomes, ran...)
 		reports = append(reports, part.junit(l))
+		if ctx.Err() != nil {
+			break
+		}
 	}
 	if err := writeJUnit(filepath.Join(l.Out, "junit_01.xml"), reports); err != nil {
 		return err
 	}
-	result := evidence.Server{Version: version, Seconds: int(time.Since(began).Seconds())}
 	used := p.used()
-	return errors.Join(report(l, s, outcomes, result, used), ctx.Err())
+	result.Seconds, result.ProcessorSeconds, result.MiB = int(time.Since(began).Seconds()), int(used.seconds), used.peak
+	return errors.Join(report(l, s, outcomes, result), ctx.Err())
 }
 
 // part is a part of the specs. Several processes run it side by side.
@@ -68,8 +73,8 @@ type part struct {
 // junit is where the part's report is.
 func (p part) junit(l layout) string { return filepath.Join(l.parts(), p.name+".xml") }
 
-// run runs the part and returns how its specs ended.
-func (p part) run(ctx context.Context, l layout, s settings, log io.Writer) ([]outcome, error) {
+// run runs the part and returns how its specs ended, and why it did not come to the last of them.
+func (p part) run(ctx context.Context, l layout, s settings, log io.Writer) (outcomes []outcome, cut string, err error) {
 	fmt.Printf("the %s specs, %d at a time; %s says how they do\n", p.name, p.procs, filepath.Join(l.Out, "e2e.log"))
 	args := []string{"--procs=" + strconv.Itoa(p.procs), "--no-color", "-v", "--timeout=" + s.limit.String(), "--label-filter=" + p.labels,
 		"--json-report=" + p.name + ".json", "--junit-report=" + p.name + ".xml", "--output-dir=" + l.parts()}
@@ -89,7 +94,7 @@ func (p part) run(ctx context.Context, l layout, s settings, log io.Writer) ([]o
 	failed := cmd.Run() // also if a spec fails
 	b, err := os.ReadFile(filepath.Join(l.parts(), p.name+".json"))
 	if err != nil {
-		return nil, fmt.Errorf("the %s specs left no report: %w", p.name, errors.Join(failed, err))
+		return nil, "", fmt.Errorf("the %s specs left no report: %w", p.name, errors.Join(failed, err))
 	}
 	return readOutcomes(b)
 }
@@ -100,10 +105,11 @@ type outcome struct {
 	seconds              float64
 }
 
-// readOutcomes reads a report of ginkgo. Specs that were not asked for are not in it.
-func readOutcomes(report []byte) ([]outcome, error) {
+// readOutcomes reads a report of ginkgo, and why it was cut off, if it was. Specs that were not asked for are not among the outcomes.
+func readOutcomes(report []byte) (outcomes []outcome, cut string, err error) {
 	var suites []struct {
-		SpecReports []struct {
+		SpecialSuiteFailureReasons []string
+		SpecReports                []struct {
 			ContainerHierarchyTexts           []string
 			LeafNodeType, LeafNodeText, State string
 			NumAttempts                       int
@@ -112,15 +118,17 @@ func readOutcomes(report []byte) ([]outcome, error) {
 		}
 	}
 	if err := json.Unmarshal(report, &suites); err != nil {
-		return nil, fmt.Errorf("report of ginkgo: %w", err)
+		return nil, "", fmt.Errorf("report of ginkgo: %w", err)
 	}
-	var outcomes []outcome
 	for _, suite := range suites {
+		if reasons := suite.SpecialSuiteFailureReasons; len(reasons) > 0 {
+			cut = strings.Join(reasons, ", ")
+		}
 		for _, r := range suite.SpecReports {
 			if r.LeafNodeType == "It" && r.NumAttempts > 0 {
 				outcomes = append(outcomes, outcome{name: specName(r.ContainerHierarchyTexts, r.LeafNodeText), state: r.State, message: r.Failure.Message, seconds: r.RunTime.Seconds()})
 			}
 		}
 	}
-	return outcomes, nil
+	return outcomes, cut, nil
 }
