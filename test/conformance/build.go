@@ -12,14 +12,13 @@ import (
 // The versions of what is built from modules of others. Those of Kubernetes and etcd are in bench/peer.
 const (
 	containerdVersion  = "v2.2.9"
-	ginkgoProgram      = "ginkgo"
 	containerdVariable = "github.com/containerd/containerd/v2/version.Version"
 )
 
 // kubernetesPrograms are built by bench/peer/Makefile.
 var kubernetesPrograms = map[string]bool{
 	"kubelet": true, "kube-proxy": true, "kube-controller-manager": true, "kube-scheduler": true, "kubectl": true, "kube-apiserver": true, "etcd": true,
-	"e2e.test": true, ginkgoProgram: true, "agnhost": true, "nonewprivs": true,
+	"e2e.test": true, "ginkgo": true, "agnhost": true, "nonewprivs": true, "sample-apiserver": true,
 }
 
 // recipe is how a program is built: go with arguments, in a folder of this module.
@@ -32,7 +31,6 @@ func buildRecipes(l layout) []recipe {
 	list := []recipe{
 		{program: "pause", dir: "conformance/pause", args: []string{"build", "-ldflags", "-s -w", "-o", l.program("pause"), "."}},
 		{program: "coredns", dir: "conformance/coredns", args: []string{"build", "-ldflags", "-s -w", "-o", l.program("coredns"), "."}},
-		{program: "sample-apiserver", dir: "sampleapiserver", args: []string{"build", "-ldflags", "-s -w", "-o", l.program("sample-apiserver"), "."}},
 	}
 	for _, name := range []string{"containerd", "ctr", "containerd-shim-runc-v2"} {
 		list = append(list, recipe{program: name, args: []string{"install", "-ldflags", "-s -w -X " + containerdVariable + "=" + containerdVersion,
@@ -46,7 +44,7 @@ func build(ctx context.Context, l layout, peer bool) error {
 	if err := os.MkdirAll(l.bin(), 0o755); err != nil {
 		return err
 	}
-	targets := []string{"kubelet", "kube-proxy", "kube-controller-manager", "kube-scheduler", "kubectl", "e2e.test", ginkgoProgram, "agnhost", "nonewprivs", "etcd"}
+	targets := []string{"kubelet", "kube-proxy", "kube-controller-manager", "kube-scheduler", "kubectl", "e2e.test", "ginkgo", "agnhost", "nonewprivs", "sample-apiserver", "etcd"}
 	if peer {
 		targets = append(targets, "kube-apiserver")
 	}
@@ -73,7 +71,7 @@ func build(ctx context.Context, l layout, peer bool) error {
 // forgetOthers removes the programs if they were built in other versions than those asked for now.
 func forgetOthers(l layout) error {
 	want := containerdVersion + "\n"
-	for _, path := range []string{"conformance/coredns/go.mod", "sampleapiserver/go.mod", "conformance/pause/main.go"} {
+	for _, path := range []string{"conformance/coredns/go.mod", "conformance/pause/main.go"} {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return err

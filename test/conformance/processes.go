@@ -60,8 +60,8 @@ func start(log string, ended func(name string, err error), cmd *exec.Cmd) (*daem
 }
 
 // eventually asks until the answer is without error or the time is over, then it returns the last error.
-func eventually(ctx context.Context, limit time.Duration, what string, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+func eventually(whole context.Context, limit time.Duration, what string, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(whole, limit)
 	defer cancel()
 	for {
 		err := ask(ctx)
@@ -70,6 +70,9 @@ func eventually(ctx context.Context, limit time.Duration, what string, ask func(
 		}
 		select {
 		case <-ctx.Done():
+			if whole.Err() != nil {
+				return context.Cause(whole)
+			}
 			return fmt.Errorf("%s, not within %v: %w", what, limit, err)
 		case <-time.After(200 * time.Millisecond):
 		}

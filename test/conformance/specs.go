@@ -86,7 +86,7 @@ func (p part) run(ctx context.Context, l layout, s settings, log io.Writer) (out
 	}
 	args = append(args, l.program("e2e.test"), "--", "--kubeconfig="+l.pki("admin.kubeconfig"), "--provider=skeleton", "--kubectl-path="+l.program("kubectl"),
 		"--num-nodes="+strconv.Itoa(s.nodes), "--disable-log-dump")
-	cmd := exec.CommandContext(ctx, l.program(ginkgoProgram), args...)
+	cmd := exec.CommandContext(ctx, l.program("ginkgo"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = l.parts(), log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
