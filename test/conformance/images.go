@@ -89,7 +89,7 @@ func choose(made map[string]image, names []string) (images []image, missing []st
 	for _, name := range slices.Compact(names) {
 		short := shortName(name)
 		// What lies behind a password, or at a registry that is not there, is not to be found.
-		if _, known := made[short]; !known || !strings.HasPrefix(name, "registry.k8s.io/") {
+		if i, known := made[short]; !known || !i.whole() || !strings.HasPrefix(name, "registry.k8s.io/") {
 			missing = append(missing, name)
 			continue
 		}
@@ -102,6 +102,18 @@ func choose(made map[string]image, names []string) (images []image, missing []st
 	}
 	slices.SortFunc(images, func(a, b image) int { return strings.Compare(a.names[0], b.names[0]) })
 	return images, missing
+}
+
+// whole tells whether all files of the image are there. With -build=false some may not be.
+func (i image) whole() bool {
+	for _, layer := range i.layers {
+		for _, f := range layer {
+			if _, err := os.Stat(f.from); f.from != "" && err != nil {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // shortName is an image's name without registry and tag.

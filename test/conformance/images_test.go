@@ -94,9 +94,9 @@ func TestLayerNamesWhatIsMissing(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	made := map[string]image{"busybox": {user: "1"}, "pause": {}}
-	images, missing := choose(made, []string{"registry.k8s.io/pause:3", "registry.k8s.io/e2e-test-images/busybox:2", "registry.k8s.io/e2e-test-images/busybox:1", "gcr.io/secret/busybox:1", "registry.k8s.io/perl:5", "registry.k8s.io/pause:3"})
-	if want := []string{"gcr.io/secret/busybox:1", "registry.k8s.io/perl:5"}; !slices.Equal(missing, want) {
+	made := map[string]image{"busybox": {user: "1"}, "pause": {}, "nginx": {layers: [][]file{{{from: "testdata/gone"}}}}}
+	images, missing := choose(made, []string{"registry.k8s.io/pause:3", "registry.k8s.io/e2e-test-images/busybox:2", "registry.k8s.io/e2e-test-images/busybox:1", "gcr.io/secret/busybox:1", "registry.k8s.io/perl:5", "registry.k8s.io/pause:3", "registry.k8s.io/nginx:1"})
+	if want := []string{"gcr.io/secret/busybox:1", "registry.k8s.io/nginx:1", "registry.k8s.io/perl:5"}; !slices.Equal(missing, want) {
 		t.Errorf("missing are %v, want %v", missing, want)
 	}
 	if len(images) != 2 || !slices.Equal(images[0].names, []string{"registry.k8s.io/e2e-test-images/busybox:1", "registry.k8s.io/e2e-test-images/busybox:2"}) || images[0].user != "1" || !slices.Equal(images[1].names, []string{"registry.k8s.io/pause:3"}) {

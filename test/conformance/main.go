@@ -29,6 +29,7 @@ type settings struct {
 	nodes    int
 	limit    time.Duration
 	hold     bool
+	build    bool
 	kanzen   string
 	evidence string
 	skips    []evidence.Reason
@@ -59,6 +60,7 @@ func mainStage(args []string) error {
 	flags.IntVar(&s.nodes, "nodes", 2, "number of nodes")
 	flags.DurationVar(&s.limit, "limit", 90*time.Minute, "how long the parallel specs and the serial ones may each take")
 	flags.BoolVar(&s.hold, "hold", false, "run no specs, but keep the cluster until Ctrl-C")
+	flags.BoolVar(&s.build, "build", true, "install packages and build programs that are missing; without, images that need them are missing too")
 	flags.StringVar(&s.kanzen, "kanzen", "../bin/kanzen", "kanzen")
 	flags.StringVar(&s.evidence, "evidence", "../docs/evidence/conformance.json", "file of evidence, to which a whole run is added; none if empty")
 	flags.StringVar(&l.Cache, "cache", "../bin/conformance", "folder of programs, images and the data of a run")
@@ -138,11 +140,13 @@ func outer(l layout, s settings, args []string) (err error) {
 	if _, err := os.Stat(s.kanzen); err != nil && !s.peer {
 		return fmt.Errorf("make build builds kanzen: %w", err)
 	}
-	if err := install(ctx); err != nil {
-		return err
-	}
-	if err := build(ctx, l, s.peer); err != nil {
-		return err
+	if s.build {
+		if err := install(ctx); err != nil {
+			return err
+		}
+		if err := build(ctx, l, s.peer); err != nil {
+			return err
+		}
 	}
 	missing, err := makeImages(l)
 	if err != nil {
