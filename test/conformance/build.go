@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +40,7 @@ func buildRecipes(l layout) []recipe {
 	return list
 }
 
-// build builds the programs that are not there yet. Which versions are there says a file beside them.
+// build builds the programs that are not there yet. It is called in test/.
 func build(ctx context.Context, l layout, peer bool) error {
 	if err := os.MkdirAll(l.bin(), 0o755); err != nil {
 		return err
@@ -49,7 +50,10 @@ func build(ctx context.Context, l layout, peer bool) error {
 		targets = append(targets, "kube-apiserver")
 	}
 	for _, name := range targets {
-		if err := command(ctx, "", nil, "make", "-C", filepath.Dir(l.Peer), filepath.Join("bin", name)); err != nil {
+		if err := announce(l, name); err != nil {
+			return err
+		}
+		if err := command(ctx, "", nil, "make", "-s", "-C", "../bench/peer", "BIN="+l.Peer, l.program(name)); err != nil {
 			return fmt.Errorf("building %s: %w", name, err)
 		}
 	}
@@ -60,12 +64,24 @@ func build(ctx context.Context, l layout, peer bool) error {
 		if _, err := os.Stat(l.program(r.program)); err == nil {
 			continue
 		}
-		fmt.Printf("building %s\n", r.program)
+		if err := announce(l, r.program); err != nil {
+			return err
+		}
 		if err := command(ctx, r.dir, []string{"CGO_ENABLED=0", "GOBIN=" + l.bin()}, "go", r.args...); err != nil {
 			return fmt.Errorf("building %s: %w", r.program, err)
 		}
 	}
 	return nil
+}
+
+// announce says that a program is built, which takes minutes in silence, if it is not there.
+func announce(l layout, name string) error {
+	_, err := os.Stat(l.program(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Printf("building %s (minutes the first time)\n", name)
+		return nil
+	}
+	return err
 }
 
 // forgetOthers removes the programs if they were built in other versions than those asked for now.
