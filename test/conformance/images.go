@@ -17,6 +17,10 @@ const (
 
 // recipes say what stands for an image of the specs, by its name without registry and tag.
 func recipes(l layout) (map[string]image, error) {
+	pair := filepath.Join(l.Cache, "localhost")
+	if _, err := newAuthority(pair, "localhost"); err != nil {
+		return nil, err
+	}
 	base, err := busybox()
 	if err != nil {
 		return nil, err
@@ -31,6 +35,8 @@ func recipes(l layout) (map[string]image, error) {
 		{name: "/uploads", dir: true, mode: 0o755},
 		{name: "/agnhost", from: l.program("agnhost"), mode: 0o755},
 		{name: "/agnhost-2", link: "agnhost"},
+		{name: "/localhost.crt", from: pair + ".crt", mode: 0o644}, // for its servers
+		{name: "/localhost.key", from: pair + ".key", mode: 0o644},
 	}}
 	demo := func(name string) image {
 		return image{layers: append(slices.Clone(agnhost), []file{
