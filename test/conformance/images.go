@@ -29,7 +29,8 @@ func recipes(l layout) (map[string]image, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The distribution's busybox runs its own programs when its shell is asked for one of their names. Specs want those of the tools.
+	// The distribution's busybox runs its own programs when its shell is asked for one of their names, and its shell drops variables whose name
+	// has a hyphen. Specs want neither.
 	tools = append(tools, file{name: "/bin/sh", link: "/usr/bin/bash"})
 	agnhost := [][]file{base, tools, {
 		{name: "/uploads", dir: true, mode: 0o755},
@@ -52,8 +53,8 @@ func recipes(l layout) (map[string]image, error) {
 		"pause":             {layers: [][]file{{{name: "/pause", from: l.program("pause"), mode: 0o755}}}, entrypoint: []string{"/pause"}, user: "65535:65535"},
 		"coredns":           {layers: [][]file{base, {{name: "/coredns", from: l.program("coredns"), mode: 0o755}}}, entrypoint: []string{"/coredns"}},
 		"agnhost":           {layers: agnhost, entrypoint: []string{"/agnhost"}, command: []string{"pause"}},
-		"busybox":           {layers: [][]file{base}, command: []string{"sh"}},
-		"nonroot":           {layers: [][]file{base}, command: []string{"sh"}, user: "1234"},
+		"busybox":           {layers: [][]file{base, tools}, command: []string{"sh"}},
+		"nonroot":           {layers: [][]file{base, tools}, command: []string{"sh"}, user: "1234"},
 		"glibc-dns-testing": {layers: [][]file{base, tools}, command: []string{"bash"}},
 		"kitten":            demo("kitten"),
 		"nautilus":          demo("nautilus"),
