@@ -1,3 +1,5 @@
+//go:build linux
+
 // Conformance runs the specs of Kubernetes' conformance on real nodes: kubelet, containerd, runc, kube-proxy and CoreDNS in namespaces of
 // one machine, with kanzen or kube-apiserver as their server. It is run in test/, as root:
 //
