@@ -17,7 +17,7 @@ SYSTEMS ?= darwin windows
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Modules beside this one.
-MODULES := test bench test/helm test/operations test/kubebuilder examples/operator-test testkit site
+MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit site
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
 # programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
@@ -174,6 +174,13 @@ evidence:
 specs: build bench/peer/bin/kube-apiserver bench/peer/bin/kube-controller-manager bench/peer/bin/e2e.test bench/peer/bin/ginkgo
 	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -count=1 -timeout 150m -v -run '^TestSpecs$$' -specs -specs.out ../bin/specs $(if $(FOCUS),,-specs.evidence ../docs/evidence/specs.json) $(if $(FOCUS),-specs.focus '$(FOCUS)') .
 
+# Kubernetes' conformance on real nodes in namespaces of this machine (docs/conformance.md), on kanzen, or with PEER=1 on kube-apiserver. It needs
+# Linux and root. FOCUS is a regular expression of specs, NODES how many nodes there are, HOLD=1 keeps the cluster and runs none.
+conformance: build
+	cd test && $(GO) build -o ../bin/conformance/conformance ./conformance
+	cd test && ../bin/conformance/conformance $(if $(PEER),-peer) $(if $(FOCUS),-focus '$(FOCUS)') $(if $(NODES),-nodes $(NODES)) $(if $(HOLD),-hold); \
+		status=$$?; $(if $(FOCUS)$(HOLD),,cd .. && $(MAKE) --no-print-directory evidence || status=1;) exit $$status
+
 # What has to be decided to take up another version of Kubernetes (docs/upstream.md): make upstream VERSION=v1.38.0. With RECORD=1 its
 # facts become what TestFacts asks of kanzen.
 upstream: build $(if $(VERSION),,bench/peer/bin/kube-apiserver)
@@ -204,4 +211,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/... ./internal/encryption/...
 
-.PHONY: build serve test test-deep test-peer cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs upstream vuln generate stale bench bench-go
+.PHONY: build serve test test-deep test-peer cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance upstream vuln generate stale bench bench-go

@@ -1,0 +1,95 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/kanzen-io/kanzen/test/evidence"
+)
+
+// wholeRun is what a run says about a server; one of all specs is kept. The next run of the other server finds it.
+type wholeRun struct {
+	evidence.Server
+	ProcessorSeconds int
+	MiB              int
+	cut              string // why it is no whole run
+}
+
+// keep writes down a whole run, and makes evidence of it and of the last one of the other server.
+func keep(l layout, s settings, ran wholeRun) error {
+	b, err := json.Marshal(ran)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(l.wholeRun(s.server()), b, 0o644); err != nil {
+		return err
+	}
+	runs := map[string]wholeRun{}
+	for _, server := range []string{evidence.Kanzen, evidence.Peer} {
+		b, err := os.ReadFile(l.wholeRun(server))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var r wholeRun
+		if err := json.Unmarshal(b, &r); err != nil {
+			return fmt.Errorf("%s: %w", l.wholeRun(server), err)
+		}
+		runs[server] = r
+	}
+	if _, ran := runs[evidence.Kanzen]; !ran {
+		return nil // it is evidence of kanzen
+	}
+	suite, err := evidence.Now()
+	if err != nil {
+		return err
+	}
+	kept := evidenceOf(suite, runs, s)
+	return kept.Write(s.evidence)
+}
+
+// wholeRun is where the last whole run of a server is written down.
+func (l layout) wholeRun(server string) string {
+	return filepath.Join(l.Cache, "last-"+server+".json")
+}
+
+// evidenceOf makes the file of evidence of runs.
+func evidenceOf(suite evidence.Suite, runs map[string]wholeRun, s settings) evidence.Run {
+	suite.Name, suite.Module, suite.Packages, suite.Of = "conformance", "k8s.io/kubernetes "+runs[evidence.Kanzen].Version, []string{"test/e2e"}, 1
+	suite.LeftOut = s.skips
+	text := fmt.Sprintf("runs the conformance specs of Kubernetes on %d nodes of one machine ([conformance.md](conformance.md)): kubelet, containerd, runc, kube-proxy and CoreDNS,\nwith kanzen or kube-apiserver as their server.", s.nodes)
+	for _, server := range []string{evidence.Kanzen, evidence.Peer} {
+		if r, ran := runs[server]; ran {
+			suite.Servers[server] = r.Server
+			text += fmt.Sprintf(" %s took %d s of processor time and at most %d MiB of memory.", server, r.ProcessorSeconds, r.MiB)
+		}
+	}
+	if peer, ran := runs[evidence.Peer]; ran {
+		suite.Differences = differences(runs[evidence.Kanzen].Failing, peer.Failing)
+	}
+	return evidence.Run{Title: "Kubernetes' conformance", Command: "make conformance && make conformance PEER=1", Text: text, Suites: []evidence.Suite{suite}}
+}
+
+// differences are the specs that failed on one server alone.
+func differences(kanzen, peer []string) (d []evidence.Difference) {
+	for _, name := range kanzen {
+		if !slices.Contains(peer, name) {
+			d = append(d, evidence.Difference{Test: name, Kanzen: "failed", Peer: "passed"})
+		}
+	}
+	for _, name := range peer {
+		if !slices.Contains(kanzen, name) {
+			d = append(d, evidence.Difference{Test: name, Kanzen: "passed", Peer: "failed"})
+		}
+	}
+	return d
+}

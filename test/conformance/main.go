@@ -1,0 +1,177 @@
+//go:build linux
+
+// Conformance runs the specs of Kubernetes' conformance on real nodes: kubelet, containerd, runc, kube-proxy and CoreDNS in namespaces of
+// one machine, with kanzen or kube-apiserver as their server. It is run in test/, as root:
+//
+//	go run ./conformance [flags]
+//
+// See docs/conformance.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kanzen-io/kanzen/test/evidence"
+)
+
+// settings are what flags say.
+type settings struct {
+	peer     bool
+	focus    string
+	procs    int
+	nodes    int
+	limit    time.Duration
+	hold     bool
+	build    bool
+	kanzen   string
+	evidence string
+	skips    []evidence.Reason
+}
+
+func main() {
+	if err := mainStage(os.Args[1:]); err != nil {
+		if text := err.Error(); text != "" {
+			fmt.Fprintln(os.Stderr, text)
+		}
+		os.Exit(1)
+	}
+}
+
+// mainStage runs the stage that the arguments name. Each stage gets the flags of the first.
+func mainStage(args []string) error {
+	name := "outer"
+	if len(args) > 1 && args[0] == "stage" {
+		name, args = args[1], args[2:]
+	}
+	var s settings
+	var l layout
+	number := 0
+	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
+	flags.BoolVar(&s.peer, "peer", false, "run kube-apiserver in place of kanzen")
+	flags.StringVar(&s.focus, "focus", "", "a regular expression of the specs to run; all if empty")
+	flags.IntVar(&s.procs, "procs", 6, "how many specs run at a time, of those that may")
+	flags.IntVar(&s.nodes, "nodes", 2, "number of nodes")
+	flags.DurationVar(&s.limit, "limit", 90*time.Minute, "how long the parallel specs and the serial ones may each take")
+	flags.BoolVar(&s.hold, "hold", false, "run no specs, but keep the cluster until Ctrl-C")
+	flags.BoolVar(&s.build, "build", true, "install packages and build programs that are missing; without, images that need them are missing too")
+	flags.StringVar(&s.kanzen, "kanzen", "../bin/kanzen", "kanzen")
+	flags.StringVar(&s.evidence, "evidence", "../docs/evidence/conformance.json", "file of evidence, to which a whole run is added; none if empty")
+	flags.StringVar(&l.Cache, "cache", "../bin/conformance", "folder of programs, images and the data of a run")
+	flags.StringVar(&l.Peer, "peer-programs", "../bench/peer/bin", "folder of the programs of Kubernetes")
+	flags.StringVar(&l.Out, "out", "", "folder for what the specs say (default CACHE/results/SERVER)")
+	flags.IntVar(&number, "node", 0, "in the stage of a node, which one it is")
+	if err := flags.Parse(args); err != nil {
+		return errStage // the flag set has said it
+	}
+	if err := complete(&l, &s, flags.Args()); err != nil {
+		return err
+	}
+	switch name {
+	case "outer":
+		return outer(l, s, args)
+	case "init":
+		return initialize(args)
+	case "cluster":
+		return cluster(l, s, args)
+	case "node":
+		return node(l, number, s.nodes)
+	}
+	return fmt.Errorf("there is no stage %q", name)
+}
+
+// complete makes paths absolute, and says what is wrong.
+func complete(l *layout, s *settings, rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("unknown arguments %v", rest)
+	}
+	if s.nodes < 1 || s.nodes > 100 {
+		return fmt.Errorf("-nodes: there can be 1 to 100, not %d", s.nodes)
+	}
+	if s.procs < 1 {
+		return fmt.Errorf("-procs: at least 1, not %d", s.procs)
+	}
+	if l.Out == "" {
+		l.Out = filepath.Join(l.Cache, "results", s.server())
+	}
+	for _, path := range []*string{&l.Cache, &l.Peer, &l.Out, &s.kanzen, &s.evidence} {
+		if *path == "" {
+			continue
+		}
+		var err error
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{l.Cache, l.Peer, l.Out} {
+		for _, own := range []string{"/tmp/", "/var/", "/run/"} {
+			if strings.HasPrefix(path, own) {
+				return fmt.Errorf("%s: nodes have a %s of their own and would not see it; choose another folder", path, own)
+			}
+		}
+	}
+	l.kanzen = s.kanzen
+	var err error
+	s.skips, err = readSkips(skippedSpecs)
+	return err
+}
+
+// server is the name of the server in results.
+func (s settings) server() string {
+	if s.peer {
+		return evidence.Peer
+	}
+	return evidence.Kanzen
+}
+
+// outer makes programs and images, runs the machine, and removes what it leaves.
+func outer(l layout, s settings, args []string) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if os.Geteuid() != 0 {
+		return errors.New("nodes need root: their programs make namespaces, mounts and control groups")
+	}
+	if _, err := os.Stat(s.kanzen); err != nil && !s.peer {
+		return fmt.Errorf("make build builds kanzen: %w", err)
+	}
+	if s.build {
+		if err := install(ctx); err != nil {
+			return err
+		}
+		if err := build(ctx, l, s.peer); err != nil {
+			return err
+		}
+	}
+	missing, err := makeImages(l)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("images are made; nothing stands for %s\n", strings.Join(missing, " "))
+	if err := clean(l); err != nil {
+		return fmt.Errorf("removing what a former run left: %w", err)
+	}
+	if err := errors.Join(os.RemoveAll(l.Out), os.MkdirAll(l.Out, 0o755), os.MkdirAll(l.run(), 0o755)); err != nil {
+		return err
+	}
+	restore := keepTunables()
+	defer func() { err = errors.Join(err, restore(), clean(l)) }()
+	if err := outside(ctx, args, func(pid int) {
+		if s.hold {
+			fmt.Printf("the cluster stays until Ctrl-C; to use it:\n  nsenter -t %d -m -n -p %s --kubeconfig=%s get nodes\n", pid, l.program("kubectl"), l.pki("admin.kubeconfig"))
+		}
+	}); err != nil {
+		return errStage // the stage has said it
+	}
+	return nil
+}
+
+// clean removes what stays when the machine has ended: control groups, and the disks of the nodes.
+func clean(l layout) error { return errors.Join(removeCgroups(), os.RemoveAll(l.run())) }

@@ -1,0 +1,78 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// bridge joins the nodes. It is in the machine's network, where the control plane is.
+const bridge = "nodes"
+
+// makeBridge makes the bridge and routes the pods of each node to it.
+func makeBridge(nodes int) error {
+	if err := commands(
+		[]string{"ip", "link", "add", bridge, "type", "bridge"},
+		[]string{"ip", "address", "add", machineAddress + "/24", "dev", bridge},
+		[]string{"ip", "link", "set", bridge, "up"},
+		// A client finds no other addresses. With a default route it is told at once that there is no way, instead of waiting.
+		[]string{"ip", "route", "add", "unreachable", "default", "metric", "4000"},
+	); err != nil {
+		return err
+	}
+	if err := forward(); err != nil {
+		return err
+	}
+	for n := 1; n <= nodes; n++ {
+		if err := run("ip", "route", "add", podsOfNode(n), "via", nodeAddress(n)); err != nil {
+			return fmt.Errorf("route to the pods of %s: %w", nodeName(n), err)
+		}
+	}
+	return nil
+}
+
+// connect gives the network of a node's process an interface eth0 on the bridge.
+func connect(node, pid int) error {
+	here := "to-" + nodeName(node)
+	return commands(
+		[]string{"ip", "link", "add", here, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(pid)},
+		[]string{"ip", "link", "set", here, "master", bridge, "up"},
+	)
+}
+
+// configure gives eth0 the node's address, and routes to the pods of the other nodes. It is called in the node's network.
+func configure(node, nodes int) error {
+	if err := commands(
+		[]string{"ip", "link", "set", "lo", "up"},
+		[]string{"ip", "address", "add", nodeAddress(node) + "/24", "dev", "eth0"},
+		[]string{"ip", "link", "set", "eth0", "up"},
+		[]string{"ip", "route", "add", "default", "via", machineAddress},
+	); err != nil {
+		return err
+	}
+	for n := 1; n <= nodes; n++ {
+		if n == node {
+			continue
+		}
+		if err := run("ip", "route", "add", podsOfNode(n), "via", nodeAddress(n)); err != nil {
+			return err
+		}
+	}
+	return forward()
+}
+
+// forward lets the network pass on packets, as every node has it.
+func forward() error {
+	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
+}
+
+func commands(list ...[]string) error {
+	for _, c := range list {
+		if err := run(c[0], c[1:]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
