@@ -43,7 +43,7 @@ func (b *bounded) bound(l Limits) {
 	b.most = l
 }
 
-// Commit is part of store.DB. While the log works, others may.
+// Commit is part of store.DB.
 func (b *bounded) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 	if err := b.admit(ctx, &t); err != nil {
 		if apierrors.IsForbidden(err) {
@@ -52,7 +52,6 @@ func (b *bounded) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 		return kv.Committed{}, err
 	}
 	b.wrote.Store(true)
-	defer pause(ctx)()
 	return b.DB.Commit(ctx, t)
 }
 

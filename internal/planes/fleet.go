@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,7 +38,6 @@ type Fleet struct {
 	queue   *queue.Queue
 	bases   bases
 	metrics *metrics
-	turns   *turns
 
 	exports *exports.Exports
 	sealed  *encryption.Encryption // how planes encrypt what they store; nil: they do not; set by Run
@@ -72,7 +70,6 @@ func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 	f := &Fleet{
 		dial: dial, seams: seams, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
 		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
-		turns: newTurns(on.Clock, runtime.GOMAXPROCS(0)),
 	}
 	f.metrics = newMetrics(f, on.Metrics)
 	f.exports = f.newExports()

@@ -130,9 +130,6 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 			return
 		}
 		defer seats.stand()
-		turn := f.turns.take(r.Context(), &h.share)
-		defer turn.end()
-		r = r.WithContext(turn.with(r.Context()))
 	}
 	p.ServeHTTP(w, r)
 }

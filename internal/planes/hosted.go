@@ -36,7 +36,6 @@ type hosted struct {
 	wakes    atomic.Int64          // how often it has woken
 	refused  refusals              // requests and writes
 	seats    atomic.Pointer[seats] // nil: it was not awake yet
-	share    share                 // of the fleet's turns
 
 	mu        sync.Mutex
 	created   time.Time // guarded by mu, as are all below
