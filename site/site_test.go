@@ -145,7 +145,7 @@ func checkSearch(t *testing.T, out string, w written) {
 		"envtest on kanzen":   "docs/testing.html#envtest-on-kanzen",
 		"UNDELETE":            "docs/history.html",
 		"kubebuilder_assets":  "docs/from/envtest.html",
-		"no such words there": "",
+		"nowhere xylophones": "",
 	} {
 		script := `const { find } = require(process.argv[1]); const index = JSON.parse(require('fs').readFileSync(0));
 			console.log(find(index, process.argv[2]).map((s) => s.url).join(' '))`
