@@ -142,9 +142,9 @@ func checkSearch(t *testing.T, out string, w written) {
 		return
 	}
 	for query, want := range map[string]string{
-		"envtest on kanzen":   "docs/testing.html#envtest-on-kanzen",
-		"UNDELETE":            "docs/history.html",
-		"kubebuilder_assets":  "docs/from/envtest.html",
+		"envtest on kanzen":  "docs/testing.html#envtest-on-kanzen",
+		"UNDELETE":           "docs/history.html",
+		"kubebuilder_assets": "docs/from/envtest.html",
 		"nowhere xylophones": "",
 	} {
 		script := `const { find } = require(process.argv[1]); const index = JSON.parse(require('fs').readFileSync(0));
