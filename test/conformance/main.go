@@ -72,20 +72,20 @@ func mainStage(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return errStage // the flag set has said it
 	}
+	stages := map[string]func() error{
+		"outer":   func() error { return outer(l, s, args) },
+		"init":    func() error { return initialize(args) },
+		"cluster": func() error { return cluster(l, s, args) },
+		"node":    func() error { return node(l, number, s.nodes) },
+	}
+	chosen := stages[name]
+	if chosen == nil {
+		return fmt.Errorf("there is no stage %q", name)
+	}
 	if err := complete(&l, &s, flags.Args()); err != nil {
 		return err
 	}
-	switch name {
-	case "outer":
-		return outer(l, s, args)
-	case "init":
-		return initialize(args)
-	case "cluster":
-		return cluster(l, s, args)
-	case "node":
-		return node(l, number, s.nodes)
-	}
-	return fmt.Errorf("there is no stage %q", name)
+	return chosen()
 }
 
 // complete makes paths absolute, and says what is wrong.
