@@ -3,7 +3,6 @@ package exports
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -346,9 +345,6 @@ func rulesOf(r *record) []rbacv1.PolicyRule {
 	}
 	return out
 }
-
-// errUnbinding says that the kinds of a binding are still there.
-var errUnbinding = errors.New("kinds are left")
 
 // unbind removes the kinds of a binding, with their objects, then the provider's view, and lets the binding go.
 func (b *binding) unbind(ctx context.Context) error {
