@@ -123,7 +123,7 @@ func (l *lexer) skip() bool {
 	case strict:
 		return l.walk()
 	}
-	switch l.next() {
+	switch c := l.next(); c {
 	case '{':
 		return l.members(func(string) bool { return l.skip() })
 	case '[':
@@ -131,15 +131,9 @@ func (l *lexer) skip() bool {
 	case '"':
 		_, ok := l.string()
 		return ok
-	case 't':
-		return l.word("true")
-	case 'f':
-		return l.word("false")
-	case 'n':
-		return l.word("null")
+	default:
+		return l.scalar(c)
 	}
-	_, _, ok := l.numeral()
-	return ok
 }
 
 // pass passes over a value whose form is not looked at.

@@ -3,8 +3,8 @@
 // claims it accepts.
 //
 // What holds is in one place, the records: a key of the log for each binding that is in force (record.go). The controller writes them
-// (controller.go, binding.go); everything else goes by them: the provider's view of all planes (projection.go, view.go), requests to
-// single planes (single.go), and what writes of the provider may be about (guard.go). Records and objects are in the same log, so at
+// (exports.go, offer.go, binding.go); everything else goes by them: the provider's view of all planes (projection.go, view.go), requests to
+// single planes (serve.go), and what writes of the provider may be about (guard.go). Records and objects are in the same log, so at
 // each revision it is certain which objects a provider sees.
 //
 // The provider's view is a control plane's engine on a projection of the log: of the keys of all planes those of the kinds that a record

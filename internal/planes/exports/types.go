@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"bytes"
 	_ "embed"
 	"slices"
 
@@ -8,8 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
-
-	"bytes"
 )
 
 // The API of exports, as definitions.yaml describes it.
