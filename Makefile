@@ -8,9 +8,9 @@ GOFLAGS_STATIC := -ldflags '-s -w'
 export CGO_ENABLED ?= 0
 export GOFLAGS ?= '-toolexec=env GOGC=400 GOMEMLIMIT=1GiB'
 # Packages whose goroutines meet; they are tested with the race detector.
-RACE := ./internal/store/... ./internal/engine/... ./internal/fieldmanager/... ./internal/authn/... ./internal/authz/... ./internal/chain/... \
-	./internal/allocation/... ./internal/controlplane/... ./internal/frontproxy/... ./internal/kubernetesservice/... ./internal/controllers/... ./internal/crd/... ./internal/server/... ./internal/admission/... ./internal/audit/... \
-	./internal/catalog/... ./internal/inprocess/... ./internal/keys/... ./internal/flowcontrol/... ./internal/remote/... ./internal/egress/... ./internal/cel/... ./internal/tracing/... ./internal/span/... ./internal/live/... ./pkg/...
+RACE := ./internal/store/... ./internal/engine/... ./internal/object/fieldmanager/... ./internal/access/authn/... ./internal/access/authz/... ./internal/chain/... \
+	./internal/controllers/allocation/... ./internal/server/controlplane/... ./internal/wire/frontproxy/... ./internal/controllers/kubernetesservice/... ./internal/controllers/... ./internal/api/crd/... ./internal/server/... ./internal/engine/admission/... ./internal/access/audit/... \
+	./internal/api/catalog/... ./internal/engine/inprocess/... ./internal/process/keys/... ./internal/chain/flowcontrol/... ./internal/wire/remote/... ./internal/wire/egress/... ./internal/object/cel/... ./internal/observe/tracing/... ./internal/base/span/... ./internal/base/live/... ./pkg/...
 
 # Systems whose code cross-vet checks; lint and the tests look at that of this one.
 SYSTEMS ?= darwin windows
@@ -63,7 +63,7 @@ test-peer: build $(if $(shell command -v cc),bench/peer/bin/kine)
 	@echo "building kube-apiserver and etcd of Kubernetes 1.37 (minutes the first time), then comparing what was generated from them"
 	@$(MAKE) --no-print-directory stale
 	@echo "tests of both on one etcd, and of data that kine keeps (three minutes)"
-	$(GO) test -vet=off -count=1 ./internal/kine
+	$(GO) test -vet=off -count=1 ./internal/backup/kine
 	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 30m -run 'TestTakeover|TestMigrateFromKine|TestCorruptObjects|TestEncryptionBesidePeer|TestSameIsEncrypted|TestKMSPlugins|TestKMSv1|TestEtcdFaults|TestEtcdServersOverrides' .
 
 # Compiles for every platform.
@@ -82,7 +82,7 @@ release:
 
 # bin/site: the documentation as static pages, with search. SOURCE is the URL of the repository's files, for links to what is no page.
 site:
-	cd site && $(GO) run . -out ../bin/site -version "$$(sed -n 's/^var Kanzen = "\(.*\)"/\1/p' ../internal/version/version.go)" -source '$(SOURCE)'
+	cd site && $(GO) run . -out ../bin/site -version "$$(sed -n 's/^var Kanzen = "\(.*\)"/\1/p' ../internal/base/version/version.go)" -source '$(SOURCE)'
 
 # The binary alone in an empty root: serve, a CRD and its objects, stop, start.
 fresh: build
@@ -200,7 +200,7 @@ bench/peer/bin/kube-apiserver:
 
 # Fails if what is generated differs from what is checked in.
 stale: generate
-	git diff --exit-code -- internal/openapi/data internal/features internal/authz/bootstrap/policy.jsonl
+	git diff --exit-code -- internal/api/openapi/data internal/object/features internal/access/authz/bootstrap/policy.jsonl
 
 bench/peer/bin/etcd bench/peer/bin/kine bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler bench/peer/bin/e2e.test bench/peer/bin/ginkgo:
 	$(MAKE) -C bench/peer bin/$(@F)
@@ -209,6 +209,6 @@ bench: build
 	cd bench && $(GO) run .
 
 bench-go:
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/authz/... ./internal/chain/... ./internal/encryption/...
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
 .PHONY: build serve test test-deep test-peer cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance upstream vuln generate stale bench bench-go

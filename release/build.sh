@@ -11,9 +11,9 @@ tool() { go tool -modfile=release/go.mod "$@"; } # nfpm and cyclonedx-gomod, at 
 commit=$(git rev-parse HEAD)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 version=$(git describe --tags --match 'v*' 2>/dev/null | sed 's/^v//' || true)
-version=${VERSION:-${version:-$(sed -n 's/^var Kanzen = "\(.*\)"/\1/p' internal/version/version.go)}}
+version=${VERSION:-${version:-$(sed -n 's/^var Kanzen = "\(.*\)"/\1/p' internal/base/version/version.go)}}
 date=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r "$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
-module=github.com/kanzen-io/kanzen/internal/version
+module=github.com/kanzen-io/kanzen/internal/base/version
 ldflags="-s -w -buildid= -X $module.Kanzen=$version -X $module.commit=$commit -X $module.date=$date"
 echo "kanzen $version, commit $commit"
 rm -rf "$out" && mkdir -p "$out" && out=$(cd "$out" && pwd)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+	"github.com/kanzen-io/kanzen/internal/wire/pki/pkitest"
 )
 
 // TestCustomMetrics puts the test adapter of custom-metrics-apiserver behind kanzen, where it serves two groups, the paths

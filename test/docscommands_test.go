@@ -469,7 +469,7 @@ func others(words []string) error {
 		"pip install -r requirements.txt":      {"../examples/python/requirements.txt", "kubernetes"},
 		"npm install":                          {"../examples/javascript/package.json", "@kubernetes/client-node"},
 		"npm test":                             {"../examples/javascript/package.json", `"test": "kanzen test -- node --test"`},
-		"etcdctl --endpoints":                  {"../internal/pki/etcd.go", "client.crt"},
+		"etcdctl --endpoints":                  {"../internal/wire/pki/etcd.go", "client.crt"},
 		"etcdctl snapshot save":                {"../docs/backup.md", "etcdutl"},
 		"etcdctl compact":                      {"../docs/backup.md", "compact"},
 		"etcdctl check perf":                   {"../docs/scale.md", "perf"},

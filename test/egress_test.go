@@ -31,7 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
-	"github.com/kanzen-io/kanzen/internal/egress/egresstest"
+	"github.com/kanzen-io/kanzen/internal/wire/egress/egresstest"
 )
 
 // refuse is a webhook that refuses everything.

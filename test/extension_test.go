@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+	"github.com/kanzen-io/kanzen/internal/wire/pki/pkitest"
 	"github.com/kanzen-io/kanzen/test/peer"
 )
 

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/kanzen-io/kanzen/internal/egress/egresstest"
+	"github.com/kanzen-io/kanzen/internal/wire/egress/egresstest"
 	"github.com/kanzen-io/kanzen/test/peer"
 )
 

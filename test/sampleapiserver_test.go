@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+	"github.com/kanzen-io/kanzen/internal/wire/pki/pkitest"
 )
 
 // TestSampleAPIServer puts Kubernetes' sample-apiserver, with an etcd of its own, behind kanzen. It authenticates and

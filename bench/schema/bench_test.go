@@ -14,7 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kanzen-io/kanzen/internal/schema"
+	"github.com/kanzen-io/kanzen/internal/object/schema"
 )
 
 // manifests is where manifests of real projects are, or not.

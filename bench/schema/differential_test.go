@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/warning"
 
-	"github.com/kanzen-io/kanzen/internal/schema"
+	"github.com/kanzen-io/kanzen/internal/object/schema"
 )
 
 var (

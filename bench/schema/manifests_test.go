@@ -10,7 +10,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/schema"
+	"github.com/kanzen-io/kanzen/internal/object/schema"
 )
 
 func projects(t *testing.T) (names []string) {

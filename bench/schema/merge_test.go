@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"github.com/kanzen-io/kanzen/internal/schema"
+	"github.com/kanzen-io/kanzen/internal/object/schema"
 )
 
 // definition is a CustomResourceDefinition with one version.

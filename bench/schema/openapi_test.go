@@ -9,9 +9,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 
-	"github.com/kanzen-io/kanzen/internal/catalog"
-	"github.com/kanzen-io/kanzen/internal/crd/openapi"
-	builtin "github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/api/catalog"
+	"github.com/kanzen-io/kanzen/internal/api/crd/openapi"
+	builtin "github.com/kanzen-io/kanzen/internal/api/openapi"
 )
 
 // TestOpenAPI compares the documents of the custom resources of real projects.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/schema"
+	"github.com/kanzen-io/kanzen/internal/object/schema"
 )
 
 // BenchmarkUsed tells what a schema takes once objects were validated, and with

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kanzen-io/kanzen/internal/kms"
+	"github.com/kanzen-io/kanzen/internal/wire/kms"
 )
 
 func main() {

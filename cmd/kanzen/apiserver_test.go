@@ -11,7 +11,7 @@ import (
 // TestHelpHasEveryFlag looks for each flag that kube-apiserver's --help names in the help under that name: scripts look there
 // before they give a flag.
 func TestHelpHasEveryFlag(t *testing.T) {
-	data, err := os.ReadFile("../../internal/config/testdata/flags.json")
+	data, err := os.ReadFile("../../internal/process/config/testdata/flags.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
+	bundlev1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
 )
 
 // applying is what `kanzen apply` and `kanzen plan` have in common.

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/version"
+	"github.com/kanzen-io/kanzen/internal/base/version"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 // asking says which server a command asks, and how it answers.

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	historyv1 "github.com/kanzen-io/kanzen/internal/history/v1"
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	historyv1 "github.com/kanzen-io/kanzen/internal/engine/history/v1"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
 )
 
 func blameCommand() *cobra.Command {

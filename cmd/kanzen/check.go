@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/snapshot"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 func checkCommand() *cobra.Command {

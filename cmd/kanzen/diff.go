@@ -13,8 +13,8 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
-	"github.com/kanzen-io/kanzen/internal/forks"
+	bundlev1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
+	"github.com/kanzen-io/kanzen/internal/engine/forks"
 )
 
 func diffCommand() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	historyv1 "github.com/kanzen-io/kanzen/internal/history/v1"
+	historyv1 "github.com/kanzen-io/kanzen/internal/engine/history/v1"
 )
 
 // past is a server with a secret and a config map whose value at a moment was another one, two pages of config maps, and a history.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/kanzen-io/kanzen/internal/forks"
+	"github.com/kanzen-io/kanzen/internal/engine/forks"
 )
 
 func forkCommand() *cobra.Command {

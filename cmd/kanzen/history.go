@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 
-	historyv1 "github.com/kanzen-io/kanzen/internal/history/v1"
+	historyv1 "github.com/kanzen-io/kanzen/internal/engine/history/v1"
 )
 
 func historyCommand() *cobra.Command {

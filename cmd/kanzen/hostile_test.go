@@ -28,12 +28,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
-	"github.com/kanzen-io/kanzen/internal/encryption"
-	"github.com/kanzen-io/kanzen/internal/forks"
-	forksv1 "github.com/kanzen-io/kanzen/internal/forks/v1"
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
-	"github.com/kanzen-io/kanzen/internal/snapshot"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
+	bundlev1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
+	"github.com/kanzen-io/kanzen/internal/engine/forks"
+	forksv1 "github.com/kanzen-io/kanzen/internal/engine/forks/v1"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/process/encryption"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )

@@ -12,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
-	forksv1 "github.com/kanzen-io/kanzen/internal/forks/v1"
+	bundlev1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
+	forksv1 "github.com/kanzen-io/kanzen/internal/engine/forks/v1"
 )
 
 func forkMergeCommand() *cobra.Command {

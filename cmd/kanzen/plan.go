@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	bundlev1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
 )
 
 // plan is what a bundle would do.

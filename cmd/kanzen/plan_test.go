@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
+	bundlev1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
 )
 
 // A plan shows which fields of a secret change, but none of their values, in either form.

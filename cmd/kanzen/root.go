@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kanzen-io/kanzen/internal/version"
+	"github.com/kanzen-io/kanzen/internal/base/version"
 )
 
 func rootCommand() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/kanzen-io/kanzen/internal/logs"
+	"github.com/kanzen-io/kanzen/internal/base/logs"
 )
 
 // screen is where a server writes its log. On a terminal its last line says what the server does now; it is replaced by

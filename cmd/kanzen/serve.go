@@ -15,12 +15,12 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/debug"
-	"github.com/kanzen-io/kanzen/internal/logs"
+	"github.com/kanzen-io/kanzen/internal/base/logs"
+	"github.com/kanzen-io/kanzen/internal/base/version"
+	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/process"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/server"
-	"github.com/kanzen-io/kanzen/internal/version"
 )
 
 func serveCommand() *cobra.Command {

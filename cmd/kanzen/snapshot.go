@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/builtin"
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/encryption"
-	"github.com/kanzen-io/kanzen/internal/guard"
-	"github.com/kanzen-io/kanzen/internal/snapshot"
+	"github.com/kanzen-io/kanzen/internal/api/builtin"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
+	"github.com/kanzen-io/kanzen/internal/base/guard"
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/encryption"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )

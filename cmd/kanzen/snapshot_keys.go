@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/kanzen-io/kanzen/internal/snapshot"
-	"github.com/kanzen-io/kanzen/internal/snapshot/keyfile"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot/keyfile"
 )
 
 // keysSuffix is what the file of a snapshot's keys has after the name of the snapshot.

@@ -12,10 +12,10 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/builtin"
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/snapshot"
-	"github.com/kanzen-io/kanzen/internal/snapshot/keyfile"
+	"github.com/kanzen-io/kanzen/internal/api/builtin"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot/keyfile"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 func snapshotDiffCommand() *cobra.Command {

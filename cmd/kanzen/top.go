@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
-	"github.com/kanzen-io/kanzen/internal/version"
+	"github.com/kanzen-io/kanzen/internal/base/version"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 )
 
 func topCommand() *cobra.Command {

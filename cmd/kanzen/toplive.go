@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 )
 
 // retryEvery is how often top asks a server again that is away.

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 )
 
 const recorderPath = "/apis/flightrecorder.kanzen.io/v1alpha1/"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 )
 
 // This file says what the places of top show: its tabs, and what is opened from them.

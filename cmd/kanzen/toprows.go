@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/recorder"
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 )
 
 // groupings are what requests are grouped by.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/recorder"
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 )
 
 // stretch is a part of a request in its waterfall.

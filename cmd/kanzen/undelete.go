@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	historyv1 "github.com/kanzen-io/kanzen/internal/history/v1"
+	historyv1 "github.com/kanzen-io/kanzen/internal/engine/history/v1"
 )
 
 func undeleteCommand() *cobra.Command {

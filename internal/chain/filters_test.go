@@ -19,9 +19,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/authn"
-	"github.com/kanzen-io/kanzen/internal/extensions"
+	"github.com/kanzen-io/kanzen/internal/access/authn"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 )
 
 func TestRecover(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
-	"github.com/kanzen-io/kanzen/internal/extensions"
+	"github.com/kanzen-io/kanzen/internal/access/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 )
 
 func TestImpersonation(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/authn/cache"
-	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/access/authn/cache"
+	"github.com/kanzen-io/kanzen/internal/access/authz"
 )
 
 // rememberImpersonation is how long an allowed impersonation by a constrained mode is cached. Refusals are not cached.

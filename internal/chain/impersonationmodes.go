@@ -17,9 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/authn/cache"
-	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
-	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/access/authn/cache"
+	"github.com/kanzen-io/kanzen/internal/access/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/access/authz"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 

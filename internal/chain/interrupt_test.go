@@ -18,8 +18,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 )
 
 // These tests put an HTTP server with the chain behind connections in memory,

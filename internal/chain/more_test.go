@@ -16,10 +16,10 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/kanzen-io/kanzen/internal/audit"
-	"github.com/kanzen-io/kanzen/internal/authz"
-	"github.com/kanzen-io/kanzen/internal/extensions"
+	"github.com/kanzen-io/kanzen/internal/access/audit"
+	"github.com/kanzen-io/kanzen/internal/access/authz"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )

@@ -7,9 +7,9 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/access/authz"
+	"github.com/kanzen-io/kanzen/internal/base/span"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // Latency puts the counter of a request's time into its context.

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/admission/plugin/resourcequota"
+	"github.com/kanzen-io/kanzen/internal/base/queue"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
-	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/engine/admission/plugin/resourcequota"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/admission/plugin/resourcequota"
 	"github.com/kanzen-io/kanzen/internal/controllers/remotes"
+	"github.com/kanzen-io/kanzen/internal/engine/admission/plugin/resourcequota"
 )
 
 // This file counts the objects of extension servers that quotas limit, by what their watches report. Their usage is only

@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
+	"github.com/kanzen-io/kanzen/internal/base/queue"
 	"github.com/kanzen-io/kanzen/internal/controllers/remotes"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
-	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )

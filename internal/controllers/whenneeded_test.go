@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/base/queue"
 )
 
 // What an object waits for may go after the object was looked at, and before a source that is begun for it follows. So the object is looked

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/guard"
-	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/base/guard"
+	"github.com/kanzen-io/kanzen/internal/base/queue"
 )
 
 // What was looked at before a source has begun may be deleted, and the source never tells of that. So nothing is looked at before.

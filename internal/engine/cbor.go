@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/kanzen-io/kanzen/internal/apitype"
-	"github.com/kanzen-io/kanzen/internal/cbor"
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/object/apitype"
+	"github.com/kanzen-io/kanzen/internal/object/cbor"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
 )
 
 // This file has what is special about CBOR, which is behind a feature gate. Answers are made of the JSON that JSON clients get. Bodies are

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/cbor"
+	"github.com/kanzen-io/kanzen/internal/object/cbor"
 )
 
 // cborBodies decodes a body as each kind of object.

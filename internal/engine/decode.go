@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/admission/expr"
+	"github.com/kanzen-io/kanzen/internal/engine/admission"
+	"github.com/kanzen-io/kanzen/internal/engine/admission/expr"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"

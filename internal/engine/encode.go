@@ -19,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kanzen-io/kanzen/internal/cbor"
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/object/cbor"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/object/transcode"
 	"github.com/kanzen-io/kanzen/internal/store"
-	"github.com/kanzen-io/kanzen/internal/transcode"
 )
 
 // form is one cached encoding of items: the key under which an item keeps it.

@@ -20,12 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/cbor"
-	"github.com/kanzen-io/kanzen/internal/extensions"
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
+	"github.com/kanzen-io/kanzen/internal/engine/admission"
+	"github.com/kanzen-io/kanzen/internal/object/cbor"
+	"github.com/kanzen-io/kanzen/internal/object/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/route"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
+	"github.com/kanzen-io/kanzen/internal/request/route"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
+	"github.com/kanzen-io/kanzen/internal/object/fieldmanager"
 )
 
 // fields returns the field manager of the call.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/kanzen-io/kanzen/internal/extensions"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
+	"github.com/kanzen-io/kanzen/internal/object/fieldmanager"
 )
 
 // This file applies JSON patches to the fields of a Go object that they name. Writing and reading the others as

@@ -34,9 +34,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
-	"github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/api/openapi"
+	"github.com/kanzen-io/kanzen/internal/engine/admission"
+	"github.com/kanzen-io/kanzen/internal/object/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/memory"

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kanzen-io/kanzen/internal/equal"
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 )
 
 // keepTimes gives obj the managers of old if the objects differ only in the

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 )
 
 // Metrics are the metrics of watches, under kube-apiserver's names.

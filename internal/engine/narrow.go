@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/kanzen-io/kanzen/internal/extensions"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/scope"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
+	"github.com/kanzen-io/kanzen/internal/request/scope"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

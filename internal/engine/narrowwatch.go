@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/scope"
+	"github.com/kanzen-io/kanzen/internal/request/scope"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

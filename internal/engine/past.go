@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kanzen-io/kanzen/internal/extensions"
-	historyv1 "github.com/kanzen-io/kanzen/internal/history/v1"
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	historyv1 "github.com/kanzen-io/kanzen/internal/engine/history/v1"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

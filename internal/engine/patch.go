@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
-	boundedpatch "github.com/kanzen-io/kanzen/internal/jsonpatch"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
+	boundedpatch "github.com/kanzen-io/kanzen/internal/object/jsonpatch"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 

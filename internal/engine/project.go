@@ -11,11 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/apitype"
-	"github.com/kanzen-io/kanzen/internal/extensions"
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/object/apitype"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/object/transcode"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 	"github.com/kanzen-io/kanzen/internal/store"
-	"github.com/kanzen-io/kanzen/internal/transcode"
 )
 
 // projection is the fields to which a list or watch cuts its objects.

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kanzen-io/kanzen/internal/apitype"
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/object/apitype"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
 )
 
 // This file refuses objects with a quantity that takes too long to parse or to compare (apitype.BoundQuantity), before a library

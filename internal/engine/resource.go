@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
-	"github.com/kanzen-io/kanzen/internal/route"
+	"github.com/kanzen-io/kanzen/internal/engine/admission"
+	"github.com/kanzen-io/kanzen/internal/object/fieldmanager"
+	"github.com/kanzen-io/kanzen/internal/request/route"
 )
 
 // Object is an API object with metadata: a built-in Go type or an unstructured.

@@ -18,8 +18,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
+	"github.com/kanzen-io/kanzen/internal/engine/admission"
+	"github.com/kanzen-io/kanzen/internal/object/fieldmanager"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/sharding"
 
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/kanzen-io/kanzen/internal/base/span"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/span"
 )
 
 // This file traces requests: a span for each verb, and in it events for the

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/apitype"
-	"github.com/kanzen-io/kanzen/internal/fieldmanager"
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/object/apitype"
+	"github.com/kanzen-io/kanzen/internal/object/fieldmanager"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 

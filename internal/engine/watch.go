@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/kanzen-io/kanzen/internal/extensions"
+	"github.com/kanzen-io/kanzen/internal/base/span"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/span"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kanzen-io/kanzen/internal/jsonobject"
+	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 

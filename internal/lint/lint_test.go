@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,22 +20,22 @@ const root = "../.."
 // upstreamServer is server code that this project exists to do without; what
 // stands on the right is to be used instead.
 var upstreamServer = map[string]string{
-	"k8s.io/kubernetes":                                 "k8s.io/api types and internal/builtin",
+	"k8s.io/kubernetes":                                 "k8s.io/api types and internal/api/builtin",
 	"k8s.io/apiserver/pkg/server":                       "internal/server",
 	"k8s.io/apiserver/pkg/registry":                     "internal/engine",
 	"k8s.io/apiserver/pkg/endpoints":                    "internal/engine, internal/chain",
 	"k8s.io/apiserver/pkg/storage":                      "internal/store",
-	"k8s.io/apiserver/pkg/admission":                    "internal/admission",
-	"k8s.io/apiserver/pkg/authorization":                "internal/authz",
-	"k8s.io/apiserver/pkg/authentication/request":       "internal/authn",
-	"k8s.io/apiserver/pkg/authentication/token":         "internal/authn",
-	"k8s.io/apiserver/pkg/authentication/authenticator": "internal/authn",
-	"k8s.io/apiextensions-apiserver/pkg/apiserver":      "internal/crd",
-	"k8s.io/apiextensions-apiserver/pkg/registry":       "internal/crd",
-	"k8s.io/apiextensions-apiserver/pkg/controller":     "internal/crd",
-	"k8s.io/kube-aggregator/pkg/apiserver":              "internal/aggregator",
-	"k8s.io/kube-aggregator/pkg/controllers":            "internal/aggregator",
-	"k8s.io/kube-aggregator/pkg/registry":               "internal/aggregator",
+	"k8s.io/apiserver/pkg/admission":                    "internal/engine/admission",
+	"k8s.io/apiserver/pkg/authorization":                "internal/access/authz",
+	"k8s.io/apiserver/pkg/authentication/request":       "internal/access/authn",
+	"k8s.io/apiserver/pkg/authentication/token":         "internal/access/authn",
+	"k8s.io/apiserver/pkg/authentication/authenticator": "internal/access/authn",
+	"k8s.io/apiextensions-apiserver/pkg/apiserver":      "internal/api/crd",
+	"k8s.io/apiextensions-apiserver/pkg/registry":       "internal/api/crd",
+	"k8s.io/apiextensions-apiserver/pkg/controller":     "internal/api/crd",
+	"k8s.io/kube-aggregator/pkg/apiserver":              "internal/api/aggregator",
+	"k8s.io/kube-aggregator/pkg/controllers":            "internal/api/aggregator",
+	"k8s.io/kube-aggregator/pkg/registry":               "internal/api/aggregator",
 	"k8s.io/client-go/informers":                        "store.Index",
 	"k8s.io/client-go/kubernetes":                       "the in-process transport",
 }
@@ -46,26 +47,15 @@ var exempt = map[string]struct{ folder, reason string }{
 	"k8s.io/client-go/kubernetes/scheme":            {"pkg/envtest/", "to which projects add their types; the binary has none of it"},
 }
 
-// layers lists packages from the top down: one may import what stands below
-// it, never what stands above.
+// layers lists the districts of the house from the top down: one may import what stands below it, never what stands above.
 var layers = []string{
-	"cmd/", "pkg/", "internal/server", "internal/process", "internal/snapshot", "internal/recorder/parts", "internal/controlplane", "internal/authn/methods", "internal/authz/modes", "internal/keys", "internal/config",
-	"internal/controllers", "internal/crd", "internal/aggregator", "internal/connect", "internal/catalog", "internal/allocation", "internal/kubernetesservice", "internal/admission/plugin",
-	"internal/builtin", "internal/discovery", "internal/console", "internal/recorder", "internal/metrics", "internal/flowcontrol", "internal/encryption", "internal/tracing", "internal/inprocess", "internal/debug", "internal/chain",
-	"internal/audit", "internal/engine", "internal/resolver", "internal/admission", "internal/authz", "internal/podrefs", "internal/podspec", "internal/rules", "internal/schema", "internal/goschema",
-	"internal/authn", "internal/store", "internal/route", "internal/request", "internal/reload", "internal/guard", "internal/egress", "internal/span",
+	"cmd/", "pkg/", "internal/server", "internal/backup", "internal/process", "internal/observe", "internal/controllers", "internal/api", "internal/chain",
+	"internal/engine", "internal/access", "internal/wire", "internal/object", "internal/request", "internal/store", "internal/base",
 }
 
-// layer is where a path stands: where the longest of the packages that it
-// begins with does.
+// layer is where a path stands; -1: it is none of ours.
 func layer(path string) int {
-	found, length := -1, 0
-	for n, l := range layers {
-		if strings.HasPrefix(path, l) && len(l) > length {
-			found, length = n, len(l)
-		}
-	}
-	return found
+	return slices.IndexFunc(layers, func(l string) bool { return path == l || strings.HasPrefix(path, strings.TrimSuffix(l, "/")+"/") })
 }
 
 // eachFile calls f with the path of each Go file of the product, below the
@@ -164,19 +154,19 @@ func (g graph) each(from string, through func(pkg string) bool, f func(to, by st
 }
 
 func TestImportsPointDown(t *testing.T) {
-	g := imports(t, nil)
-	for pkg := range g {
-		from := layer(pkg + "/")
+	for pkg, all := range imports(t, nil) {
+		from := layer(pkg)
 		if from < 0 {
+			if strings.HasPrefix(pkg, "internal/") && pkg != "internal/lint" {
+				t.Errorf("%s is in no district", pkg)
+			}
 			continue
 		}
-		// Packages that stand nowhere are looked through: by way of them one could reach up.
-		nowhere := func(pkg string) bool { return layer(pkg) < 0 }
-		g.each(pkg, nowhere, func(to, by string) {
+		for to, by := range all {
 			if at := layer(to); at >= 0 && at < from {
 				t.Errorf("%s imports %s, which stands above it (%s)", pkg, to, by)
 			}
-		})
+		}
 	}
 }
 
@@ -204,7 +194,7 @@ func TestStoreIsBelowHTTP(t *testing.T) {
 // package etcd uses them, and what knows the files of etcd: packages snapshot and etcdfile, and a file of pebble's.
 func TestEtcdIsBehindTheStore(t *testing.T) {
 	eachFile(t, false, func(path string, imports []string) {
-		if !strings.HasPrefix(path, "internal/") || strings.HasPrefix(path, "internal/store/etcd/") || strings.HasPrefix(path, "internal/snapshot/") ||
+		if !strings.HasPrefix(path, "internal/") || strings.HasPrefix(path, "internal/store/etcd/") || strings.HasPrefix(path, "internal/backup/snapshot/") ||
 			strings.HasPrefix(path, "internal/store/etcdfile/") || path == "internal/store/pebble/etcdfile.go" {
 			return
 		}
@@ -234,16 +224,15 @@ func TestPackagesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestFoldersDependOneWay has no folder below internal/ depend on another that
-// depends on it, directly or by way of others.
+// TestFoldersDependOneWay has no folder of a district depend on another that depends on it, directly or by way of others.
 func TestFoldersDependOneWay(t *testing.T) {
 	folder := func(path string) string {
 		rest, ok := strings.CutPrefix(path, "internal/")
 		if !ok {
 			return ""
 		}
-		name, _, _ := strings.Cut(rest, "/")
-		return name
+		parts := strings.Split(rest, "/")
+		return strings.Join(parts[:min(2, len(parts))], "/")
 	}
 	needs := map[string]map[string]bool{}
 	eachFile(t, false, func(path string, imports []string) {
@@ -280,7 +269,7 @@ func TestFoldersDependOneWay(t *testing.T) {
 // TestSettingsAreRead fails for a setting that nothing outside of its own package
 // reads: a flag that is taken and does nothing.
 func TestSettingsAreRead(t *testing.T) {
-	const settings = root + "/internal/config/config.go"
+	const settings = root + "/internal/process/config/config.go"
 	file, err := parser.ParseFile(token.NewFileSet(), settings, nil, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -303,7 +292,7 @@ func TestSettingsAreRead(t *testing.T) {
 	}
 	// Methods of Config that derive something count as reading if they are called.
 	eachFile(t, false, func(path string, _ []string) {
-		own := strings.HasPrefix(path, "internal/config/")
+		own := strings.HasPrefix(path, "internal/process/config/")
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0)
 		if err != nil {
 			t.Fatal(err)

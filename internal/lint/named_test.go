@@ -11,16 +11,16 @@ import (
 // named are the files with writes that are meant for whatever object has a name. All other writers inside of the server
 // name the object that they have looked at.
 var named = map[string]string{
-	"internal/controllers/election.go":                         "the lease says itself whose it is",
-	"internal/controlplane/identity.go":                        "the lease of the server's own name",
-	"internal/controlplane/storageversions.go":                 "this server's part is added to whatever is there",
-	"internal/controlplane/authinfo.go":                        "this server's values are added to whatever is there",
-	"internal/peers/leases.go":                                 "the lease belongs to the name of the server",
-	"internal/builtin/core/binding.go":                         "the client names the pod, by its UID if it wants",
-	"internal/crd/controller.go":                               "a custom resource that cannot be read has no UID",
-	"internal/kubernetesservice/leases.go":                     "the lease belongs to the address",
-	"internal/kubernetesservice/objects.go":                    "the objects belong to the name",
-	"internal/admission/plugin/resourcequota/resourcequota.go": "the charges are decided again on whatever quota is there",
+	"internal/controllers/election.go":                                "the lease says itself whose it is",
+	"internal/server/controlplane/identity.go":                        "the lease of the server's own name",
+	"internal/server/controlplane/storageversions.go":                 "this server's part is added to whatever is there",
+	"internal/server/controlplane/authinfo.go":                        "this server's values are added to whatever is there",
+	"internal/api/peers/leases.go":                                    "the lease belongs to the name of the server",
+	"internal/api/builtin/core/binding.go":                            "the client names the pod, by its UID if it wants",
+	"internal/api/crd/controller.go":                                  "a custom resource that cannot be read has no UID",
+	"internal/controllers/kubernetesservice/leases.go":                "the lease belongs to the address",
+	"internal/controllers/kubernetesservice/objects.go":               "the objects belong to the name",
+	"internal/engine/admission/plugin/resourcequota/resourcequota.go": "the charges are decided again on whatever quota is there",
 }
 
 func TestWritesNameWhatWasSeen(t *testing.T) {

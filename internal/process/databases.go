@@ -14,16 +14,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/egress"
-	"github.com/kanzen-io/kanzen/internal/features"
-	"github.com/kanzen-io/kanzen/internal/histogram"
-	"github.com/kanzen-io/kanzen/internal/logs"
-	"github.com/kanzen-io/kanzen/internal/pki"
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/logs"
+	"github.com/kanzen-io/kanzen/internal/object/features"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/pebble"
+	"github.com/kanzen-io/kanzen/internal/wire/egress"
+	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
 
 // This file opens databases. It is the only one of the package that knows what they are; the others know store.DB, and what a

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/listen"
+	"github.com/kanzen-io/kanzen/internal/base/listen"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 // port is the port of the settings.

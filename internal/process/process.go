@@ -14,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/builtin"
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/datadir"
-	"github.com/kanzen-io/kanzen/internal/debug"
-	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/api/builtin"
+	"github.com/kanzen-io/kanzen/internal/base/trim"
+	"github.com/kanzen-io/kanzen/internal/chain/debug"
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/datadir"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
-	"github.com/kanzen-io/kanzen/internal/trim"
+	"github.com/kanzen-io/kanzen/internal/wire/egress"
 )
 
 // Process has what a machine's process needs once, however many control planes

@@ -5,11 +5,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/kanzen-io/kanzen/internal/authz/bootstrap"
-	"github.com/kanzen-io/kanzen/internal/cel"
-	"github.com/kanzen-io/kanzen/internal/features"
-	"github.com/kanzen-io/kanzen/internal/metrics"
-	"github.com/kanzen-io/kanzen/internal/openapi"
+	"github.com/kanzen-io/kanzen/internal/access/authz/bootstrap"
+	"github.com/kanzen-io/kanzen/internal/api/openapi"
+	"github.com/kanzen-io/kanzen/internal/object/cel"
+	"github.com/kanzen-io/kanzen/internal/object/features"
+	"github.com/kanzen-io/kanzen/internal/observe/metrics"
 )
 
 // Shared is what takes time or memory to make and is the same for all control planes of a process: nothing in it depends

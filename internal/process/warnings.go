@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/logs"
-	"github.com/kanzen-io/kanzen/internal/space"
+	"github.com/kanzen-io/kanzen/internal/base/logs"
+	"github.com/kanzen-io/kanzen/internal/base/space"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )

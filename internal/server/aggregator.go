@@ -9,17 +9,17 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
-	"github.com/kanzen-io/kanzen/internal/aggregator"
-	"github.com/kanzen-io/kanzen/internal/crd"
-	crdopenapi "github.com/kanzen-io/kanzen/internal/crd/openapi"
-	"github.com/kanzen-io/kanzen/internal/discovery"
-	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/api/aggregator"
+	"github.com/kanzen-io/kanzen/internal/api/crd"
+	crdopenapi "github.com/kanzen-io/kanzen/internal/api/crd/openapi"
+	"github.com/kanzen-io/kanzen/internal/api/discovery"
+	"github.com/kanzen-io/kanzen/internal/api/openapi"
+	"github.com/kanzen-io/kanzen/internal/api/resolver"
+	"github.com/kanzen-io/kanzen/internal/base/live"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/features"
-	"github.com/kanzen-io/kanzen/internal/keys"
-	"github.com/kanzen-io/kanzen/internal/live"
-	"github.com/kanzen-io/kanzen/internal/openapi"
-	"github.com/kanzen-io/kanzen/internal/resolver"
+	"github.com/kanzen-io/kanzen/internal/object/features"
+	"github.com/kanzen-io/kanzen/internal/process/keys"
+	"github.com/kanzen-io/kanzen/internal/wire/egress"
 )
 
 // This file puts the Aggregator Server in front of the other servers, and makes the discovery and OpenAPI documents in

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
-	"github.com/kanzen-io/kanzen/internal/bundle"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/extensions"
+	"github.com/kanzen-io/kanzen/internal/engine/bundle"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 )
 
 // bundles returns the resource by which several objects are written as one; s returns this server, once it is assembled.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
+	bundlev1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
 )
 
 // Node ports are kept in one key that is in no view: a bundle sees those that are taken, and takes its own.

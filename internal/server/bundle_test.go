@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
-	"github.com/kanzen-io/kanzen/internal/config"
+	bundlev1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 const bundlesPath = "/apis/bundle.kanzen.io/v1/bundles"

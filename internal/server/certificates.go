@@ -9,10 +9,10 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/keys"
-	"github.com/kanzen-io/kanzen/internal/logs"
-	"github.com/kanzen-io/kanzen/internal/pki"
+	"github.com/kanzen-io/kanzen/internal/base/logs"
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/keys"
+	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
 
 // This file warns of certificates that others refuse, or soon will. None keeps a server from its start, as in kube-apiserver:

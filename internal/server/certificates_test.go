@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/process/keys"
 )
 
 // TestFaultsOfCertificates says what is wrong with certificates, in what they are used for.

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/chain/debug"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	bundlev1 "github.com/kanzen-io/kanzen/internal/bundle/v1"
-	"github.com/kanzen-io/kanzen/internal/config"
+	bundlev1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 // rehearse carries out items as a dry run with its consequences, as a user.

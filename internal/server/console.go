@@ -1,12 +1,12 @@
 package server
 
 import (
-	"github.com/kanzen-io/kanzen/internal/authn"
-	"github.com/kanzen-io/kanzen/internal/authz"
+	"github.com/kanzen-io/kanzen/internal/access/authn"
+	"github.com/kanzen-io/kanzen/internal/access/authz"
+	"github.com/kanzen-io/kanzen/internal/base/version"
 	"github.com/kanzen-io/kanzen/internal/chain"
-	"github.com/kanzen-io/kanzen/internal/console"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/version"
+	"github.com/kanzen-io/kanzen/internal/observe/console"
 )
 
 // This file wires the page at /console.

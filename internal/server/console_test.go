@@ -14,9 +14,9 @@ import (
 	"golang.org/x/net/http2"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/console"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
+	"github.com/kanzen-io/kanzen/internal/observe/console"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 // visit is a request to the console.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/console"
+	"github.com/kanzen-io/kanzen/internal/observe/console"
 )
 
 // TestConsoleObjects reads objects through the console: its viewer gets what the API would give, and a cookie is good for

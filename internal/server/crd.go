@@ -4,9 +4,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/admission/webhook"
-	"github.com/kanzen-io/kanzen/internal/crd"
+	"github.com/kanzen-io/kanzen/internal/api/crd"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/engine/admission/webhook"
 )
 
 // This file puts the API Extensions Server beside the API Server.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/debug"
-	"github.com/kanzen-io/kanzen/internal/egress/egresstest"
+	"github.com/kanzen-io/kanzen/internal/chain/debug"
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/wire/egress/egresstest"
 )
 
 func TestEgressSelectorFile(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/base/logs"
 	"github.com/kanzen-io/kanzen/internal/chain"
-	"github.com/kanzen-io/kanzen/internal/logs"
 )
 
 // drainTimeout bounds how long shutting down waits for requests.

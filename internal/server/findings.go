@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/findings"
-	"github.com/kanzen-io/kanzen/internal/flowcontrol"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
-	"github.com/kanzen-io/kanzen/internal/keys"
-	"github.com/kanzen-io/kanzen/internal/recorder"
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
-	"github.com/kanzen-io/kanzen/internal/snapshot"
-	"github.com/kanzen-io/kanzen/internal/space"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
+	"github.com/kanzen-io/kanzen/internal/base/space"
+	"github.com/kanzen-io/kanzen/internal/chain/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
+	"github.com/kanzen-io/kanzen/internal/observe/findings"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/process/keys"
 )
 
 // This file wires what looks for what is wrong.

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 )
 
 // shifted is the real clock, put forward by a time that can be changed.

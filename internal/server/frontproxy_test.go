@@ -15,8 +15,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/wire/pki/pkitest"
 )
 
 // authority issues clients' certificates.

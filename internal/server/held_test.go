@@ -19,9 +19,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/keys"
-	"github.com/kanzen-io/kanzen/internal/pki"
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/keys"
+	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
 
 // metric is the value of the first metric whose line begins so, "" if there is none.

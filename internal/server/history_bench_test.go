@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 // BenchmarkHistory measures what the history costs the writes of pods and of their status, in processor time of the whole process, and the

@@ -17,11 +17,11 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/debug"
-	historyv1 "github.com/kanzen-io/kanzen/internal/history/v1"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/chain/debug"
+	historyv1 "github.com/kanzen-io/kanzen/internal/engine/history/v1"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/process"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

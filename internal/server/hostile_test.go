@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )

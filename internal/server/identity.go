@@ -5,9 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
-	"github.com/kanzen-io/kanzen/internal/controlplane"
-	"github.com/kanzen-io/kanzen/internal/findings"
-	"github.com/kanzen-io/kanzen/internal/version"
+	"github.com/kanzen-io/kanzen/internal/base/version"
+	"github.com/kanzen-io/kanzen/internal/observe/findings"
+	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 )
 
 // This file tells the servers of a cluster apart.

@@ -5,10 +5,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kanzen-io/kanzen/internal/connect"
-	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/api/connect"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/kubelet"
+	"github.com/kanzen-io/kanzen/internal/wire/egress"
+	"github.com/kanzen-io/kanzen/internal/wire/kubelet"
 )
 
 // kubelets wires the requests that are passed on to kubelets, pods and services.

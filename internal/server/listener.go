@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/console"
-	"github.com/kanzen-io/kanzen/internal/keys"
+	"github.com/kanzen-io/kanzen/internal/observe/console"
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/keys"
 )
 
 // This file has the HTTP server and its bounds: for idle connections, and for

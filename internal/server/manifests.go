@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kanzen-io/kanzen/internal/admission/manifest"
-	"github.com/kanzen-io/kanzen/internal/admission/plugin"
-	"github.com/kanzen-io/kanzen/internal/admission/policy"
-	"github.com/kanzen-io/kanzen/internal/admission/webhook"
-	"github.com/kanzen-io/kanzen/internal/builtin/admissionregistration"
-	"github.com/kanzen-io/kanzen/internal/controlplane"
-	"github.com/kanzen-io/kanzen/internal/features"
+	"github.com/kanzen-io/kanzen/internal/api/builtin/admissionregistration"
+	"github.com/kanzen-io/kanzen/internal/engine/admission/manifest"
+	"github.com/kanzen-io/kanzen/internal/engine/admission/plugin"
+	"github.com/kanzen-io/kanzen/internal/engine/admission/policy"
+	"github.com/kanzen-io/kanzen/internal/engine/admission/webhook"
+	"github.com/kanzen-io/kanzen/internal/object/features"
+	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 )
 
 // webhookKinds are the kinds that configure plugins.

@@ -5,10 +5,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kanzen-io/kanzen/internal/bundle"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/forks"
-	"github.com/kanzen-io/kanzen/internal/forks/merge"
+	"github.com/kanzen-io/kanzen/internal/engine/bundle"
+	"github.com/kanzen-io/kanzen/internal/engine/forks"
+	"github.com/kanzen-io/kanzen/internal/engine/forks/merge"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/store"
 )

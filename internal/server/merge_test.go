@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	forksv1 "github.com/kanzen-io/kanzen/internal/forks/v1"
+	forksv1 "github.com/kanzen-io/kanzen/internal/engine/forks/v1"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 const mergesPath = "/apis/fork.kanzen.io/v1/merges"

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 // granted gives a user rules in a namespace.

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
-	"github.com/kanzen-io/kanzen/internal/debug"
-	"github.com/kanzen-io/kanzen/internal/egress"
+	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/features"
-	"github.com/kanzen-io/kanzen/internal/metrics"
-	"github.com/kanzen-io/kanzen/internal/tracing"
+	"github.com/kanzen-io/kanzen/internal/object/features"
+	"github.com/kanzen-io/kanzen/internal/observe/metrics"
+	"github.com/kanzen-io/kanzen/internal/observe/tracing"
+	"github.com/kanzen-io/kanzen/internal/wire/egress"
 )
 
 // This file wires observability: traces, metrics, the HTTP server's log.

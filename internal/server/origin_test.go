@@ -6,8 +6,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 // TestForeignPagesOpenNoStreams asks for upgrades as a browser does on behalf of another site's page: `kanzen serve` refuses

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 // others is a server that is everything a control plane may have to do with: webhooks, an issuer of tokens, an extension server.

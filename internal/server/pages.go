@@ -10,17 +10,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
-	"github.com/kanzen-io/kanzen/internal/console"
-	"github.com/kanzen-io/kanzen/internal/debug"
-	"github.com/kanzen-io/kanzen/internal/discovery"
-	"github.com/kanzen-io/kanzen/internal/encryption"
+	"github.com/kanzen-io/kanzen/internal/access/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/api/discovery"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
+	"github.com/kanzen-io/kanzen/internal/chain/debug"
+	"github.com/kanzen-io/kanzen/internal/chain/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/flowcontrol"
-	"github.com/kanzen-io/kanzen/internal/forks"
+	"github.com/kanzen-io/kanzen/internal/engine/forks"
+	"github.com/kanzen-io/kanzen/internal/observe/console"
+	"github.com/kanzen-io/kanzen/internal/process/encryption"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/route"
-	"github.com/kanzen-io/kanzen/internal/snapshot"
+	"github.com/kanzen-io/kanzen/internal/request/route"
 )
 
 // page is a path that is no resource, or several with one handler.

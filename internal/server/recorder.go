@@ -8,15 +8,15 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/authz"
-	"github.com/kanzen-io/kanzen/internal/authz/modes"
+	"github.com/kanzen-io/kanzen/internal/access/authz"
+	"github.com/kanzen-io/kanzen/internal/access/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/findings"
-	"github.com/kanzen-io/kanzen/internal/metrics"
-	"github.com/kanzen-io/kanzen/internal/recorder"
-	"github.com/kanzen-io/kanzen/internal/recorder/parts"
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/observe/findings"
+	"github.com/kanzen-io/kanzen/internal/observe/metrics"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/parts"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 // BenchmarkFlightRecorder measures requests through the whole chain with the flight recorder and without: reading a small

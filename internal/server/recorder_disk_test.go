@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 // TestRecorderWithoutDirectory starts servers whose directory for requests cannot be made: one that nobody has asked for stops no start.

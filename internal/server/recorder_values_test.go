@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 )
 
 // held is a kind of objects that hold values.

@@ -5,10 +5,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/authz"
-	"github.com/kanzen-io/kanzen/internal/authz/modes"
+	"github.com/kanzen-io/kanzen/internal/access/authz"
+	"github.com/kanzen-io/kanzen/internal/access/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/scope"
+	"github.com/kanzen-io/kanzen/internal/request/scope"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

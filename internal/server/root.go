@@ -4,16 +4,16 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/kanzen-io/kanzen/internal/authn/serviceaccount"
-	"github.com/kanzen-io/kanzen/internal/catalog"
-	"github.com/kanzen-io/kanzen/internal/console"
-	"github.com/kanzen-io/kanzen/internal/debug"
-	"github.com/kanzen-io/kanzen/internal/encryption"
-	"github.com/kanzen-io/kanzen/internal/flowcontrol"
-	"github.com/kanzen-io/kanzen/internal/forks"
+	"github.com/kanzen-io/kanzen/internal/access/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/api/catalog"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
+	"github.com/kanzen-io/kanzen/internal/base/version"
+	"github.com/kanzen-io/kanzen/internal/chain/debug"
+	"github.com/kanzen-io/kanzen/internal/chain/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/engine/forks"
+	"github.com/kanzen-io/kanzen/internal/observe/console"
+	"github.com/kanzen-io/kanzen/internal/process/encryption"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/snapshot"
-	"github.com/kanzen-io/kanzen/internal/version"
 )
 
 // root is the handler after the chain. It serves resources through the catalog, and the few paths that are not resources by the

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/logs"
+	"github.com/kanzen-io/kanzen/internal/base/logs"
 )
 
 // run serves until ctx ends, then shuts down in order. It calls ready once the

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 const secretsPath = "/api/v1/namespaces/default/secrets"

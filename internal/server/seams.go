@@ -6,12 +6,12 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/kanzen-io/kanzen/internal/admission"
-	"github.com/kanzen-io/kanzen/internal/audit"
+	"github.com/kanzen-io/kanzen/internal/access/audit"
 	"github.com/kanzen-io/kanzen/internal/chain"
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/keys"
-	"github.com/kanzen-io/kanzen/internal/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/engine/admission"
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/keys"
 )
 
 // ExportsPath is where Seams.Exports is.

@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/kanzen-io/kanzen/internal/config"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 )
 
 const widgetDefinition = `{"metadata":{"name":"widgets.example.com","annotations":{"index.kanzen.io/fields":"spec.tenant, spec.size,metadata.name,spec.on"}},

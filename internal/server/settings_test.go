@@ -25,13 +25,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/config"
-	"github.com/kanzen-io/kanzen/internal/controlplane"
-	"github.com/kanzen-io/kanzen/internal/debug"
+	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
-	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/server/controlplane"
+	"github.com/kanzen-io/kanzen/internal/wire/pki/pkitest"
 )
 
 func TestServerNames(t *testing.T) {

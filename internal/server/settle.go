@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/bundle"
+	"github.com/kanzen-io/kanzen/internal/engine/bundle"
 )
 
 // This file lets the controllers of a fork do what follows from its writes.

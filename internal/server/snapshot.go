@@ -7,8 +7,8 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/kanzen-io/kanzen/internal/builtin"
-	"github.com/kanzen-io/kanzen/internal/snapshot"
+	"github.com/kanzen-io/kanzen/internal/api/builtin"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
 )
 
 // backups makes snapshots by the clock; nil: nothing was asked for.

@@ -18,7 +18,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/kanzen-io/kanzen/internal/inprocess"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 )
 
 // This file asks random questions about what users may see, of a world in which everything changes, and compares each answer with

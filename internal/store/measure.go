@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 )
 
 // Metrics are the metrics of requests to etcd and of waiting for the log, under kube-apiserver's names. What views can

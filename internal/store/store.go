@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/guard"
-	"github.com/kanzen-io/kanzen/internal/span"
+	"github.com/kanzen-io/kanzen/internal/base/guard"
+	"github.com/kanzen-io/kanzen/internal/base/span"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 

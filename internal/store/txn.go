@@ -9,7 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/kanzen-io/kanzen/internal/span"
+	"github.com/kanzen-io/kanzen/internal/base/span"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 

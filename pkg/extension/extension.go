@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kanzen-io/kanzen/internal/builtin/apiextensions"
-	"github.com/kanzen-io/kanzen/internal/crd"
+	"github.com/kanzen-io/kanzen/internal/api/builtin/apiextensions"
+	"github.com/kanzen-io/kanzen/internal/api/crd"
 	"github.com/kanzen-io/kanzen/internal/engine"
 )
 

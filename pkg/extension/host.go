@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/authn"
-	tokenreview "github.com/kanzen-io/kanzen/internal/authn/webhook"
-	"github.com/kanzen-io/kanzen/internal/authz"
-	accessreview "github.com/kanzen-io/kanzen/internal/authz/webhook"
-	"github.com/kanzen-io/kanzen/internal/remote"
+	"github.com/kanzen-io/kanzen/internal/access/authn"
+	tokenreview "github.com/kanzen-io/kanzen/internal/access/authn/webhook"
+	"github.com/kanzen-io/kanzen/internal/access/authz"
+	accessreview "github.com/kanzen-io/kanzen/internal/access/authz/webhook"
+	"github.com/kanzen-io/kanzen/internal/wire/remote"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
-	"github.com/kanzen-io/kanzen/internal/pki"
+	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"github.com/kanzen-io/kanzen/internal/goschema"
+	"github.com/kanzen-io/kanzen/internal/object/goschema"
 )
 
 // SchemaOf derives a schema from a Go type, by its json tags. A field without omitempty or omitzero is required. The

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/movingclock"
+	"github.com/kanzen-io/kanzen/internal/base/movingclock"
 )
 
 // Clock is a clock that a test moves: it runs like the system's, and Advance lets time pass at once. What is due by

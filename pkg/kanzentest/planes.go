@@ -10,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
-	"github.com/kanzen-io/kanzen/internal/planes"
 	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/server/planes"
 )
 
 // This file gives each test a control plane of its own, of one server for all.

@@ -16,7 +16,7 @@ import (
 	"github.com/oauth2-proxy/mockoidc"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+	"github.com/kanzen-io/kanzen/internal/wire/pki/pkitest"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kanzen-io/kanzen/internal/remote/remotetest"
+	"github.com/kanzen-io/kanzen/internal/wire/remote/remotetest"
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 )
 

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/encryption"
-	"github.com/kanzen-io/kanzen/internal/guard"
+	"github.com/kanzen-io/kanzen/internal/base/guard"
+	"github.com/kanzen-io/kanzen/internal/process/encryption"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/test/standin"
 )

@@ -17,8 +17,8 @@ import (
 	"github.com/gorilla/websocket"
 	"k8s.io/client-go/rest"
 
-	"github.com/kanzen-io/kanzen/internal/pki"
-	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+	"github.com/kanzen-io/kanzen/internal/wire/pki"
+	"github.com/kanzen-io/kanzen/internal/wire/pki/pkitest"
 )
 
 // TestAcross has two servers, one of which does not serve jobs and certificate requests, and the other no autoscalers of version 2.

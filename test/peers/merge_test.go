@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 
-	"github.com/kanzen-io/kanzen/internal/peers"
+	"github.com/kanzen-io/kanzen/internal/api/peers"
 )
 
 // TestMerge merges what servers at random serve as kube-apiserver does.

@@ -22,7 +22,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+	"github.com/kanzen-io/kanzen/internal/wire/pki/pkitest"
 	"github.com/kanzen-io/kanzen/test/peer"
 )
 

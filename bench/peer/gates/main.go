@@ -1,7 +1,7 @@
 // Command gates prints the feature gates of kube-apiserver, one a line: its name; for each version in which it changed
 // version:default:stage, with ":locked" if it cannot be set and ":compatible=V" if it holds only from that
 // --min-compatibility-version on; and needs:OTHER for gates that must be on for it.
-// internal/features embeds the output.
+// internal/object/features embeds the output.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Command policy prints the RBAC policy with which kube-apiserver begins: a role or binding a line, without the label and the annotation
 // that all have. "gate" says when an object, or a rule of a role, is there: if all these feature gates are on, and those after "!" off.
-// internal/authz/bootstrap embeds the output.
+// internal/access/authz/bootstrap embeds the output.
 package main
 
 import (

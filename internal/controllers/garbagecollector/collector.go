@@ -19,12 +19,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/catalog"
+	"github.com/kanzen-io/kanzen/internal/api/catalog"
+	"github.com/kanzen-io/kanzen/internal/base/guard"
+	"github.com/kanzen-io/kanzen/internal/base/queue"
 	"github.com/kanzen-io/kanzen/internal/controllers/remotes"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/guard"
-	"github.com/kanzen-io/kanzen/internal/inprocess"
-	"github.com/kanzen-io/kanzen/internal/queue"
+	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 

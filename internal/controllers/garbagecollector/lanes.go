@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/base/queue"
 	"github.com/kanzen-io/kanzen/internal/controllers/remotes"
-	"github.com/kanzen-io/kanzen/internal/queue"
 )
 
 // laneWorkers is how many objects are looked at in parallel that need a resource of an extension server.

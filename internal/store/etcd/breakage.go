@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/logs"
+	"github.com/kanzen-io/kanzen/internal/base/logs"
 )
 
 // breakage is why the embedded etcd cannot go on. Its code logs that and would end the process, from a goroutine of its

@@ -20,7 +20,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.uber.org/zap"
 
-	"github.com/kanzen-io/kanzen/internal/space"
+	"github.com/kanzen-io/kanzen/internal/base/space"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/kanzen-io/kanzen/internal/space"
-	"github.com/kanzen-io/kanzen/internal/span/rpc"
+	"github.com/kanzen-io/kanzen/internal/base/space"
+	"github.com/kanzen-io/kanzen/internal/base/span/rpc"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 

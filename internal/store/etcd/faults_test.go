@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/space"
+	"github.com/kanzen-io/kanzen/internal/base/space"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/kanzen-io/kanzen/internal/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 

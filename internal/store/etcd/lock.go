@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/kanzen-io/kanzen/internal/filelock"
+	"github.com/kanzen-io/kanzen/internal/base/filelock"
 )
 
 // ErrInUse says that another process uses the data directory.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+	"github.com/kanzen-io/kanzen/internal/wire/pki/pkitest"
 )
 
 // TestReachAdvises connects to what is not etcd's client URL, or not in the way that it wants. Each is told with what to do.

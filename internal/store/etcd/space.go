@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 
-	"github.com/kanzen-io/kanzen/internal/space"
+	"github.com/kanzen-io/kanzen/internal/base/space"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/pki/pkitest"
+	"github.com/kanzen-io/kanzen/internal/wire/pki/pkitest"
 )
 
 // TestStrangers connects to the sockets of an etcd without a certificate, with one of another authority, and without TLS. It learns

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/kanzen-io/kanzen/internal/logs"
+	"github.com/kanzen-io/kanzen/internal/base/logs"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 

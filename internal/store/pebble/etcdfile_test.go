@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/snapshot"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 	"github.com/kanzen-io/kanzen/internal/store/kv"

@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/space"
+	"github.com/kanzen-io/kanzen/internal/base/space"
 	"github.com/kanzen-io/kanzen/internal/store/etcdfile"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/tree"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kanzen-io/kanzen/internal/logs"
+	"github.com/kanzen-io/kanzen/internal/base/logs"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/past"
 )

@@ -1,0 +1,68 @@
+// Package apiserverinternal is the API group internal.apiserver.k8s.io: in which versions each server of a cluster stores and
+// reads each resource.
+package apiserverinternal
+
+import (
+	"context"
+
+	internalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/api/builtin/cells"
+	"github.com/kanzen-io/kanzen/internal/engine"
+)
+
+var v1alpha1 = internalv1alpha1.SchemeGroupVersion
+
+// Resources returns every resource of the group.
+func Resources() []*engine.Resource { return []*engine.Resource{storageVersions()} }
+
+func storageVersions() *engine.Resource {
+	return &engine.Resource{
+		Plural: "storageversions", Singular: "storageversion", Kind: "StorageVersion",
+		Prefix:   "storageversions",
+		Hub:      v1alpha1,
+		Versions: []*engine.Version{engine.VersionOf[internalv1alpha1.StorageVersion, internalv1alpha1.StorageVersionList](v1alpha1, nil)},
+		Rules: engine.Typed[*internalv1alpha1.StorageVersion]{
+			PrepareCreate: func(_ context.Context, v *internalv1alpha1.StorageVersion) {
+				v.Status = internalv1alpha1.StorageVersionStatus{}
+			},
+			PrepareUpdate:        func(_ context.Context, v, old *internalv1alpha1.StorageVersion) { v.Status = old.Status },
+			Validate:             validate,
+			NeedsResourceVersion: true,
+			Reset:                engine.ResetStatus,
+		}.Rules(),
+		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*internalv1alpha1.StorageVersion]{
+			PrepareUpdate: func(_ context.Context, v, old *internalv1alpha1.StorageVersion) {
+				v.Spec = old.Spec
+				metav1.ResetObjectMetaForStatus(&v.ObjectMeta, &old.ObjectMeta)
+			},
+			ValidateUpdate:       validateStatusUpdate,
+			NeedsResourceVersion: true,
+			Reset:                engine.ResetSpecAndMetadata,
+		})},
+		Table: table(),
+	}
+}
+
+func table() *engine.Table {
+	docs := internalv1alpha1.StorageVersionStatus{}.SwaggerDoc()
+	return &engine.Table{
+		Columns: []cells.Column{
+			cells.Name(),
+			cells.String("CommonEncodingVersion", docs["commonEncodingVersion"]),
+			cells.String("StorageVersions", docs["storageVersions"]),
+			cells.Age(),
+		},
+		Row: engine.Row(row),
+	}
+}
+
+// row shows the versions of three servers.
+func row(v *internalv1alpha1.StorageVersion) []any {
+	var servers []string
+	for _, s := range v.Status.StorageVersions {
+		servers = append(servers, s.APIServerID+"="+s.EncodingVersion)
+	}
+	return []any{v.Name, cells.Deref(v.Status.CommonEncodingVersion, "<unset>"), cells.First(3, servers, ","), cells.Since(v.CreationTimestamp)}
+}

@@ -1,0 +1,241 @@
+// Package storage is the API group storage.k8s.io/v1: classes of volumes and of their attributes, attachments, and what
+// CSI drivers publish about themselves, nodes and capacity.
+package storage
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	storagev1beta1 "k8s.io/api/storage/v1beta1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/features"
+	"github.com/kanzen-io/kanzen/internal/object/rules"
+)
+
+var v1 = storagev1.SchemeGroupVersion
+
+// Deps is what this group needs from the rest of the server.
+type Deps struct {
+	// Gates says which features are on.
+	Gates features.Set
+}
+
+// Resources returns every resource of the group.
+func Resources(d Deps) []*engine.Resource {
+	return []*engine.Resource{
+		csiDrivers(d),
+		csiNodes(),
+		csiStorageCapacities(),
+		storageClasses(),
+		volumeAttachments(),
+		volumeAttributesClasses(),
+	}
+}
+
+func storageClasses() *engine.Resource {
+	return &engine.Resource{
+		Plural: "storageclasses", Singular: "storageclass", Kind: "StorageClass",
+		ReturnDeleted: true,
+		ShortNames:    []string{"sc"},
+		Prefix:        "storageclasses",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[storagev1.StorageClass, storagev1.StorageClassList](v1, defaultStorageClass)},
+		Rules: engine.Typed[*storagev1.StorageClass]{
+			Validate:       validateStorageClass,
+			ValidateUpdate: validateStorageClassUpdate,
+			Warn:           warnStorageClass,
+		}.Rules(),
+		Table: storageClassTable(),
+	}
+}
+
+func defaultStorageClass(c *storagev1.StorageClass) {
+	rules.DefaultPtr(&c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
+	rules.DefaultPtr(&c.VolumeBindingMode, storagev1.VolumeBindingImmediate)
+}
+
+func volumeAttributesClasses() *engine.Resource {
+	return &engine.Resource{
+		Plural: "volumeattributesclasses", Singular: "volumeattributesclass", Kind: "VolumeAttributesClass",
+		ReturnDeleted: true,
+		ShortNames:    []string{"vac"},
+		Prefix:        "volumeattributesclasses",
+		Hub:           v1,
+		Versions: engine.Renamed(engine.VersionOf[storagev1.VolumeAttributesClass, storagev1.VolumeAttributesClassList](v1, nil),
+			engine.VersionOf[storagev1beta1.VolumeAttributesClass, storagev1beta1.VolumeAttributesClassList](storagev1beta1.SchemeGroupVersion, nil),
+		),
+		Rules: engine.Typed[*storagev1.VolumeAttributesClass]{
+			Validate:       validateVolumeAttributesClass,
+			ValidateUpdate: validateVolumeAttributesClassUpdate,
+		}.Rules(),
+		Table: volumeAttributesClassTable(),
+	}
+}
+
+func volumeAttachments() *engine.Resource {
+	return &engine.Resource{
+		Plural: "volumeattachments", Singular: "volumeattachment", Kind: "VolumeAttachment",
+		ReturnDeleted: true,
+		Prefix:        "volumeattachments",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList](v1, defaultVolumeAttachment)},
+		Rules: engine.Typed[*storagev1.VolumeAttachment]{
+			PrepareCreate: func(_ context.Context, a *storagev1.VolumeAttachment) {
+				a.Status = storagev1.VolumeAttachmentStatus{}
+			},
+			PrepareUpdate:        func(_ context.Context, a, old *storagev1.VolumeAttachment) { a.Status = old.Status },
+			Validate:             validateVolumeAttachment,
+			ValidateUpdate:       validateVolumeAttachmentUpdate,
+			NeedsResourceVersion: true,
+			Reset:                engine.ResetStatus,
+		}.Rules(),
+		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*storagev1.VolumeAttachment]{
+			PrepareUpdate: func(_ context.Context, a, old *storagev1.VolumeAttachment) {
+				a.Spec = old.Spec
+				metav1.ResetObjectMetaForStatus(&a.ObjectMeta, &old.ObjectMeta)
+			},
+			ValidateUpdate:       validateVolumeAttachmentUpdate,
+			NeedsResourceVersion: true,
+			Reset:                engine.ResetSpecAndMetadata,
+		})},
+		Table: volumeAttachmentTable(),
+	}
+}
+
+func csiNodes() *engine.Resource {
+	return &engine.Resource{
+		Plural: "csinodes", Singular: "csinode", Kind: "CSINode",
+		ReturnDeleted: true,
+		Prefix:        "csinodes",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSINode, storagev1.CSINodeList](v1, nil)},
+		Rules: engine.Typed[*storagev1.CSINode]{
+			PrepareCreate:        func(_ context.Context, n *storagev1.CSINode) { n.Status = storagev1.CSINodeStatus{} },
+			PrepareUpdate:        func(_ context.Context, n, old *storagev1.CSINode) { n.Status = old.Status },
+			Validate:             validateCSINode,
+			ValidateUpdate:       validateCSINodeUpdate,
+			NeedsResourceVersion: true,
+			Reset:                engine.ResetStatus,
+		}.Rules(),
+		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*storagev1.CSINode]{
+			PrepareUpdate: func(_ context.Context, n, old *storagev1.CSINode) {
+				n.Spec = old.Spec
+				metav1.ResetObjectMetaForStatus(&n.ObjectMeta, &old.ObjectMeta)
+			},
+			ValidateUpdate:       validateCSINodeStatus,
+			NeedsResourceVersion: true,
+			Reset:                engine.ResetFields([]string{"metadata"}, []string{"spec"}),
+		})},
+		Table: csiNodeTable(),
+	}
+}
+
+func csiStorageCapacities() *engine.Resource {
+	return &engine.Resource{
+		Plural: "csistoragecapacities", Singular: "csistoragecapacity", Kind: "CSIStorageCapacity",
+		Namespaced: true,
+		Prefix:     "csistoragecapacities",
+		Hub:        v1,
+		Versions:   []*engine.Version{engine.VersionOf[storagev1.CSIStorageCapacity, storagev1.CSIStorageCapacityList](v1, nil)},
+		Rules: engine.Typed[*storagev1.CSIStorageCapacity]{
+			Validate:             validateCSIStorageCapacity,
+			ValidateUpdate:       validateCSIStorageCapacityUpdate,
+			Warn:                 warnCSIStorageCapacity,
+			NeedsResourceVersion: true,
+		}.Rules(),
+	}
+}
+
+func csiDrivers(d Deps) *engine.Resource {
+	return &engine.Resource{
+		Plural: "csidrivers", Singular: "csidriver", Kind: "CSIDriver",
+		ReturnDeleted: true,
+		Prefix:        "csidrivers",
+		Hub:           v1,
+		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSIDriver, storagev1.CSIDriverList](v1, d.defaultCSIDriver)},
+		Rules: engine.Typed[*storagev1.CSIDriver]{
+			PrepareUpdate: func(_ context.Context, d, old *storagev1.CSIDriver) {
+				rules.RaiseGeneration(&d.ObjectMeta, &old.ObjectMeta, d.Spec, old.Spec)
+			},
+			Validate:             validateCSIDriver,
+			ValidateUpdate:       validateCSIDriverUpdate,
+			Warn:                 warnCSIDriver,
+			NeedsResourceVersion: true,
+		}.Rules(),
+		Table: csiDriverTable(),
+	}
+}
+
+func (d Deps) defaultCSIDriver(driver *storagev1.CSIDriver) {
+	s := &driver.Spec
+	rules.DefaultPtr(&s.AttachRequired, true)
+	rules.DefaultPtr(&s.PodInfoOnMount, false)
+	rules.DefaultPtr(&s.StorageCapacity, false)
+	rules.DefaultPtr(&s.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+	if len(s.VolumeLifecycleModes) == 0 {
+		s.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}
+	}
+	rules.DefaultPtr(&s.RequiresRepublish, false)
+	rules.DefaultPtr(&s.SELinuxMount, false)
+	if d.Gates.Enabled(features.VolumeLimitScaling) {
+		rules.DefaultPtr(&s.PreventPodSchedulingIfMissing, false)
+	}
+}
+
+func warnCSIDriver(_ context.Context, d, old *storagev1.CSIDriver) []string {
+	s := &d.Spec
+	if len(s.TokenRequests) == 0 || s.ServiceAccountTokenInSecrets != nil ||
+		old != nil && apiequality.Semantic.DeepEqual(s.TokenRequests, old.Spec.TokenRequests) {
+		return nil
+	}
+	return []string{"spec.serviceAccountTokenInSecrets is not set; true keeps tokens out of logs of volume attributes"}
+}
+
+// defaultVolumeAttachment sets the defaults of an inline volume.
+func defaultVolumeAttachment(a *storagev1.VolumeAttachment) {
+	s := a.Spec.Source.InlineVolumeSpec
+	if s == nil {
+		return
+	}
+	rules.DefaultResources(s.Capacity)
+	rules.DefaultPersistentVolumeSource(&s.PersistentVolumeSource)
+}
+
+func warnStorageClass(_ context.Context, c, _ *storagev1.StorageClass) []string {
+	var out []string
+	for i, t := range c.AllowedTopologies {
+		for k, expression := range t.MatchLabelExpressions {
+			if text := rules.DeprecatedNodeLabel(expression.Key); text != "" {
+				path := field.NewPath("allowedTopologies").Index(i).Child("matchLabelExpressions").Index(k).Child("key")
+				out = append(out, path.String()+": "+text)
+			}
+		}
+	}
+	return out
+}
+
+func warnCSIStorageCapacity(_ context.Context, c, _ *storagev1.CSIStorageCapacity) []string {
+	if c.NodeTopology == nil {
+		return nil
+	}
+	var out []string
+	path := field.NewPath("nodeTopology")
+	for i, expression := range c.NodeTopology.MatchExpressions {
+		if text := rules.DeprecatedNodeLabel(expression.Key); text != "" {
+			out = append(out, path.Child("matchExpressions").Index(i).Child("key").String()+": "+text)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.NodeTopology.MatchLabels)) {
+		if text := rules.DeprecatedNodeLabel(key); text != "" {
+			out = append(out, path.Child("matchLabels").Child(key).String()+": "+text)
+		}
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+// Package storagemigration is the API group storagemigration.k8s.io: requests to store the objects of a resource anew, in
+// its storage version and with the current encryption key. A controller carries them out.
+package storagemigration
+
+import (
+	"context"
+
+	migrationv1 "k8s.io/api/storagemigration/v1"
+	migrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/api/builtin/cells"
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/features"
+)
+
+var (
+	v1      = migrationv1.SchemeGroupVersion
+	v1beta1 = migrationv1beta1.SchemeGroupVersion
+)
+
+// Deps is what this group needs from the rest of the server.
+type Deps struct {
+	// Gates says which features are on.
+	Gates features.Set
+}
+
+// Resources returns every resource of the group.
+func Resources(d Deps) []*engine.Resource {
+	if !d.Gates.Enabled(features.StorageVersionMigrator) {
+		return nil
+	}
+	return []*engine.Resource{storageVersionMigrations()}
+}
+
+func storageVersionMigrations() *engine.Resource {
+	return &engine.Resource{
+		Plural: "storageversionmigrations", Singular: "storageversionmigration", Kind: "StorageVersionMigration",
+		Prefix: "storageversionmigrations",
+		Hub:    v1,
+		// Upstream stores what 1.36 can read.
+		Stored: &engine.Stored{GroupVersion: v1beta1},
+		Versions: engine.Renamed(
+			engine.VersionOf[migrationv1.StorageVersionMigration, migrationv1.StorageVersionMigrationList](v1, nil),
+			engine.VersionOf[migrationv1beta1.StorageVersionMigration, migrationv1beta1.StorageVersionMigrationList](v1beta1, nil),
+		),
+		Rules: engine.Typed[*migrationv1.StorageVersionMigration]{
+			PrepareCreate: func(_ context.Context, m *migrationv1.StorageVersionMigration) {
+				m.Status = migrationv1.StorageVersionMigrationStatus{}
+			},
+			PrepareUpdate:        func(_ context.Context, m, old *migrationv1.StorageVersionMigration) { m.Status = old.Status },
+			Validate:             validate,
+			ValidateUpdate:       validateUpdate,
+			NeedsResourceVersion: true,
+			Reset:                engine.ResetStatus,
+		}.Rules(),
+		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*migrationv1.StorageVersionMigration]{
+			PrepareUpdate: func(_ context.Context, m, old *migrationv1.StorageVersionMigration) {
+				m.Spec = old.Spec
+				metav1.ResetObjectMetaForStatus(&m.ObjectMeta, &old.ObjectMeta)
+			},
+			ValidateUpdate:       validateStatus,
+			NeedsResourceVersion: true,
+			Reset:                engine.ResetSpecAndMetadata,
+		})},
+		Table: table(),
+	}
+}
+
+func table() *engine.Table {
+	return &engine.Table{
+		Columns: []cells.Column{
+			cells.String("Name", cells.Name().Description), // without the format of a name
+			cells.String("Resource", "The resource whose objects are stored anew."),
+			cells.String("Status", "How far the migration is: Running, Succeeded, Failed."),
+		},
+		Row: engine.Row(row),
+	}
+}
+
+// row prints the last condition that holds.
+func row(m *migrationv1.StorageVersionMigration) []any {
+	status := "Unknown"
+	for _, c := range m.Status.Conditions {
+		switch migrationv1.MigrationConditionType(c.Type) {
+		case migrationv1.MigrationRunning, migrationv1.MigrationSucceeded, migrationv1.MigrationFailed:
+			if c.Status == metav1.ConditionTrue {
+				status = c.Type
+			}
+		}
+	}
+	return []any{m.Name, m.Spec.Resource.String(), status}
+}

@@ -1,0 +1,132 @@
+package crd
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/schema"
+	"github.com/kanzen-io/kanzen/internal/store"
+)
+
+// serving is the state needed to serve a definition; each part is created on first use.
+type serving struct {
+	server *Server
+	def    *definition
+	// convert converts objects to another version.
+	convert converter
+
+	mu sync.Mutex
+	// All fields below are guarded by mu.
+	spec      *apiextensionsv1.CustomResourceDefinition // without its schemas
+	endpoints map[string]*engine.Endpoint               // by version
+	schemas   map[string]*schema.Schema                 // by version
+	retired   bool
+}
+
+func newServing(s *Server, d *definition) *serving {
+	return &serving{server: s, def: d, endpoints: map[string]*engine.Endpoint{}, schemas: map[string]*schema.Schema{}}
+}
+
+// endpoint returns the endpoint of one version.
+func (s *serving) endpoint(version string) (*engine.Endpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ep := s.endpoints[version]; ep != nil {
+		return ep, nil
+	}
+	if s.spec == nil {
+		i := s.def.item
+		d, err := s.server.decode(store.NewItem(i.Key, i.Rev, withoutSchemas(i)))
+		if err != nil {
+			return nil, err
+		}
+		s.spec = d
+		if s.convert = s.def.convert; s.convert == nil {
+			s.convert = s.server.converterOf(d)
+		}
+	}
+	r, err := s.resource(version)
+	if err != nil {
+		return nil, err
+	}
+	ep, err := cmp.Or(s.def.engine, s.server.Engine).Endpoint(r)
+	if err != nil {
+		return nil, err
+	}
+	if s.retired {
+		ep.Retire() // its watches end at once, and clients restart them elsewhere
+	}
+	s.endpoints[version] = ep
+	return ep, nil
+}
+
+// schema returns the compiled schema of one version.
+func (s *serving) schema(version string) (*schema.Schema, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.schemas[version]; c != nil {
+		return c, nil
+	}
+	d, err := s.server.decode(s.def.item)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range d.Spec.Versions {
+		if v.Name != version {
+			continue
+		}
+		var props *apiextensionsv1.JSONSchemaProps
+		if v.Schema != nil {
+			props = v.Schema.OpenAPIV3Schema
+		}
+		c, err := schema.Compile(props, schema.Options{PreserveUnknownFields: d.Spec.PreserveUnknownFields, Cache: s.server.programs})
+		if err != nil {
+			return nil, fmt.Errorf("schema of version %s: %w", version, err)
+		}
+		s.schemas[version] = c
+		return c, nil
+	}
+	return nil, fmt.Errorf("definition %s has no version %s", s.def.name, version)
+}
+
+// retire ends the watches of all endpoints.
+func (s *serving) retire() {
+	for _, ep := range s.retiring() {
+		ep.Retire()
+		ep.DropOrders()
+	}
+}
+
+// retiring returns the endpoints that are to be retired, which is nobody else's task then.
+func (s *serving) retiring() []*engine.Endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retired {
+		return nil
+	}
+	s.retired = true
+	return slices.Collect(maps.Values(s.endpoints))
+}
+
+// view returns the objects of all versions; nil: there is no endpoint yet.
+func (s *serving) view() *store.View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ep := range s.endpoints {
+		return ep.View()
+	}
+	return nil
+}
+
+// forget drops the cached objects, after the definition and its objects were deleted.
+func (s *serving) forget() {
+	if v := s.view(); v != nil {
+		s.server.Store.Forget(v)
+	}
+}

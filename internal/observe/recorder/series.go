@@ -1,0 +1,223 @@
+package recorder
+
+import (
+	"context"
+	"math"
+	"runtime/metrics"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
+)
+
+// This file keeps an hour of what the server did and had. Who begins to look because something is wrong sees how it was before.
+
+const (
+	// SeriesStep is the time between two values of a series, and seriesValues how many are kept.
+	SeriesStep   = 5 * time.Second
+	seriesValues = int(time.Hour / SeriesStep)
+)
+
+// measures are what there is a series of, and in which unit. The part of the name before the dot says which belong together.
+var measures = [...]struct{ name, unit string }{
+	reqGet: {"requests.get", v1alpha1.PerSecond}, reqList: {"requests.list", v1alpha1.PerSecond}, reqWatch: {"requests.watch", v1alpha1.PerSecond},
+	reqCreate: {"requests.create", v1alpha1.PerSecond}, reqUpdate: {"requests.update", v1alpha1.PerSecond}, reqPatch: {"requests.patch", v1alpha1.PerSecond},
+	reqDelete: {"requests.delete", v1alpha1.PerSecond}, reqOther: {"requests.other", v1alpha1.PerSecond},
+	refused: {"answers.refused", v1alpha1.PerSecond}, failed: {"answers.failed", v1alpha1.PerSecond},
+	p50: {"latency.p50", v1alpha1.Seconds}, p99: {"latency.p99", v1alpha1.Seconds},
+	storeLatency: {"store.latency", v1alpha1.Seconds}, storeWrites: {"writes.revisions", v1alpha1.PerSecond}, storeBytes: {"size.database", v1alpha1.Bytes},
+	seatsInUse: {"seats.inUse", v1alpha1.Count}, seatsWaiting: {"seats.waiting", v1alpha1.Count},
+	answered: {"traffic.answers", v1alpha1.BytesPerSecond}, openWatches: {"watches.open", v1alpha1.Count},
+	heap: {"memory.objects", v1alpha1.Bytes}, memory: {"memory.process", v1alpha1.Bytes}, processor: {"processor.used", v1alpha1.Count},
+}
+
+// The places of measures in a point.
+const (
+	reqGet = iota
+	reqList
+	reqWatch
+	reqCreate
+	reqUpdate
+	reqPatch
+	reqDelete
+	reqOther
+	refused
+	failed
+	p50
+	p99
+	storeLatency
+	storeWrites
+	storeBytes
+	seatsInUse
+	seatsWaiting
+	answered
+	openWatches
+	heap
+	memory
+	processor
+)
+
+// point has a value of each series.
+type point [len(measures)]float64
+
+// series are the values of the last hour.
+type series struct {
+	mu sync.Mutex
+	// end is the time of the newest values; zero: there are none. It is guarded by mu, as is values.
+	end    time.Time
+	values [len(measures)][]float32
+}
+
+// add takes the newest values. Between them and those before there may be steps without values: the process did not run, so that nothing
+// happened. Ticks come early and late, which is no such step; nor is a clock that is set back.
+func (s *series) add(at time.Time, p *point) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	missed := 0
+	if !s.end.IsZero() {
+		passed := at.Round(0).Sub(s.end) // by the wall clock: the other one stands still while a machine sleeps
+		missed = min(max(int(passed.Round(SeriesStep)/SeriesStep)-1, 0), seriesValues)
+	}
+	s.end = at.Round(0)
+	for n := range s.values {
+		v := append(s.values[n], make([]float32, missed)...)
+		v = append(v, rounded(p[n]))
+		if over := len(v) - seriesValues; over > 0 {
+			v = append(v[:0], v[over:]...)
+		}
+		s.values[n] = v
+	}
+}
+
+// rounded keeps four digits, which is what a chart can show.
+func rounded(f float64) float32 {
+	if f == 0 || math.IsInf(f, 0) || math.IsNaN(f) {
+		return 0
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(math.Abs(f)))-3)
+	return float32(math.Round(f/unit) * unit)
+}
+
+// TimeSeries returns the series; none before the first values.
+func (r *Recorder) TimeSeries() []*v1alpha1.TimeSeries {
+	s := &r.series
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*v1alpha1.TimeSeries
+	for n, m := range measures {
+		if len(s.values[n]) == 0 {
+			continue
+		}
+		t := &v1alpha1.TimeSeries{Unit: m.unit, Step: metav1.Duration{Duration: SeriesStep}, Values: append([]float32{}, s.values[n]...)}
+		t.Name = m.name
+		t.End = metav1.NewTime(s.end)
+		out = append(out, t)
+	}
+	return out
+}
+
+// KeepSeries measures until a context ends.
+func (r *Recorder) KeepSeries(ctx context.Context, parts Parts) {
+	m := measuring{Recorder: r, parts: parts}
+	m.begin(ctx)
+	ticker := r.Clock.NewTicker(SeriesStep)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			now := r.Clock.Now()
+			p := m.measure(ctx, now)
+			r.series.add(now, &p)
+		}
+	}
+}
+
+// measuring measures what has happened since it measured before.
+type measuring struct {
+	*Recorder
+	parts    Parts
+	cursor   Cursor
+	last     time.Time
+	revision int64
+	used     time.Duration
+}
+
+// begin takes note of what is there already.
+func (m *measuring) begin(ctx context.Context) {
+	m.fresh(&m.cursor, writes, refusals, reads)
+	m.last, m.used = m.Clock.Now(), processorTime()
+	m.stores(ctx, &point{}, math.Inf(1))
+}
+
+func (m *measuring) measure(ctx context.Context, now time.Time) (p point) {
+	seconds := max(now.Sub(m.last), time.Millisecond).Seconds()
+	m.last = now
+	m.requests(&p, seconds)
+	m.stores(ctx, &p, seconds)
+	for _, l := range m.parts.PriorityLevels() {
+		p[seatsInUse] += float64(l.SeatsInUse)
+		p[seatsWaiting] += float64(l.Waiting)
+	}
+	p[openWatches] = float64(m.watches.count())
+	used := processorTime()
+	p[processor], m.used = (used-m.used).Seconds()/seconds, used
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	p[heap], p[memory] = float64(samples[0].Value.Uint64()), float64(samples[1].Value.Uint64()-samples[2].Value.Uint64())
+	return p
+}
+
+// ofVerb is where requests are counted.
+var ofVerb = map[string]int{"get": reqGet, "list": reqList, "watch": reqWatch, "create": reqCreate, "update": reqUpdate, "patch": reqPatch,
+	"delete": reqDelete, "deletecollection": reqDelete}
+
+// requests counts those that have ended, as Traffic does: a sample of the reads stands for all.
+func (m *measuring) requests(p *point, seconds float64) {
+	var times Times[float32]
+	for _, rec := range m.fresh(&m.cursor, writes, refusals, reads) {
+		if rec.Console {
+			continue
+		}
+		rate := float64(rec.Weight) / seconds
+		n, ok := ofVerb[rec.Verb]
+		if !ok || rec.Resource == "" {
+			n = reqOther
+		}
+		p[n] += rate
+		p[answered] += rate * float64(rec.ResponseBytes)
+		switch {
+		case rec.Code >= 500:
+			p[failed] += rate
+		case rec.Code >= 400 && rec.Code != 404:
+			p[refused] += rate
+		}
+		if !Streams(rec) {
+			times.Add(rec.Duration.Duration, float32(rec.Weight))
+		}
+	}
+	p[p50], p[p99] = times.Quantile(.5).Seconds(), times.Quantile(.99).Seconds()
+}
+
+// stores asks the databases. The latency of one that does not answer is how long it took to find that out.
+func (m *measuring) stores(ctx context.Context, p *point, seconds float64) {
+	began := m.Clock.Now()
+	all := m.parts.Datastores(ctx)
+	took := m.Clock.Since(began)
+	var revision int64
+	for _, d := range all {
+		if d.Error != "" {
+			d.Latency.Duration = took
+		}
+		p[storeLatency] = max(p[storeLatency], d.Latency.Seconds())
+		p[storeBytes] += float64(d.Bytes)
+		revision += d.Revision
+	}
+	if revision > m.revision {
+		p[storeWrites] = float64(revision-m.revision) / seconds
+		m.revision = revision
+	}
+}

@@ -1,0 +1,565 @@
+// Package config contains every setting of a server: one flat struct, its defaults, flags and validation. A Config is
+// read-only after Validate; values derived from it are methods here, or belong to the code that uses them.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kanzen-io/kanzen/internal/access/audit"
+	"github.com/kanzen-io/kanzen/internal/base/logs"
+	"github.com/kanzen-io/kanzen/internal/controllers"
+	"github.com/kanzen-io/kanzen/internal/object/features"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
+)
+
+// Config is every setting of a server, flat: one field for each setting, named after its flag. Default or Standalone
+// creates it, flags change it, Validate validates it; after that it is read-only, and only the wiring reads it.
+type Config struct {
+	// DataDir contains the embedded etcd and the server's own keys and certificates; empty when run as kube-apiserver.
+	DataDir string
+	// Controllers to run in this process, as kube-controller-manager spells
+	// them ("*", "namespace", "-namespace"); empty: none.
+	Controllers []string
+	// WarnWorkloads warns of workloads that no controller or scheduler works on.
+	WarnWorkloads bool
+	// ClusterKeyFile has the key under which the servers of a cluster share their keys through etcd; ClusterKey is its
+	// content if the environment has it.
+	ClusterKeyFile, ClusterKey string
+	// UnsafeNoFsync makes the embedded etcd fast but not durable, for tests.
+	UnsafeNoFsync bool
+	// NoListener serves only the in-process transport: for tests, and for control planes behind the port of another.
+	NoListener bool
+	// Planes serves control planes below this one, at /planes/NAME. PlanesDomain: at NAME.domain too; "": there only. PlanesIdle is
+	// after how long without requests one goes to sleep; 0: never.
+	Planes       bool
+	PlanesDomain string
+	PlanesIdle   time.Duration
+	// PlanesAwake is how many may be awake; 0: any number.
+	PlanesAwake int
+	// PlanesDialLocal lets them connect to this machine: to webhooks, extension servers and nodes on loopback and link-local addresses.
+	PlanesDialLocal bool
+	// IsHosted says that this is one of those; see Hosted.
+	IsHosted bool
+
+	// etcd
+	EtcdServers            []string
+	EtcdOverrides          []string // values of --etcd-servers-overrides; see EtcdOverridden
+	EtcdPrefix             string
+	EtcdCAFile             string
+	EtcdCertFile           string
+	EtcdKeyFile            string
+	EtcdCompactionInterval time.Duration
+	EtcdCountMetricPoll    time.Duration
+	EtcdSizeMetricPoll     time.Duration
+	// EtcdHealthTimeout and EtcdReadyTimeout bound how long /healthz, /livez and /readyz wait for etcd.
+	// 0 stands for the default.
+	EtcdHealthTimeout, EtcdReadyTimeout time.Duration
+	// Engine is the database inside this process: EngineEtcd or EnginePebble; "": what is in the data directory, etcd in a new one.
+	Engine string
+	// Embedded etcd: the member's name, its quota, and where it listens.
+	EtcdName                           string
+	EtcdQuotaBytes                     int64
+	PebbleMaxValueBytes                int // 0: pebble.DefaultMaxValue
+	EtcdListenClients, EtcdListenPeers []string
+	// WatchCache says that a list of any revision is the whole list, whatever its limit.
+	WatchCache bool
+	// EncryptionConfigFile configures encryption; EncryptionConfigReload takes up changes of it.
+	EncryptionConfigFile   string
+	EncryptionConfigReload bool
+
+	// scheduled snapshots of etcd
+	SnapshotSchedule          string // of cron; empty: none
+	SnapshotDir               string
+	SnapshotKeep              int           // newest ones; 0: all
+	SnapshotKeepFor           time.Duration // 0: for ever
+	SnapshotS3                string        // URL of an S3-compatible store; empty: none
+	SnapshotS3Bucket          string
+	SnapshotS3Prefix          string
+	SnapshotS3Region          string
+	SnapshotS3CredentialsFile string
+	SnapshotS3CAFile          string
+
+	// flight recorder
+	FlightRecorderMemory  int64 // bytes; 0: there is none
+	FlightRecorderSlow    time.Duration
+	FlightRecorderSample  int
+	FlightRecorderDir     string
+	FlightRecorderDirSize int64
+	// History is for how long changes of objects are kept, HistorySize how many bytes of them, HistoryEtcdSize how many in an etcd that
+	// servers share, and HistoryKinds are the values of --history-kinds.
+	History              time.Duration
+	HistorySize          int64
+	HistoryEtcdSize      int64
+	HistoryKinds         []string
+	FlightRecorderDirAge time.Duration
+	Console              bool
+	// WebhookBreaker is for how long a webhook must have failed until it is not waited for; 0: always.
+	WebhookBreaker time.Duration
+	// WebhookAdvice warns clients of slow webhooks and of configurations that match too much.
+	WebhookAdvice bool
+
+	// serving
+	BindAddress                             net.IP
+	SecurePort                              int
+	AdvertiseAddress                        net.IP
+	ExternalHostname                        string
+	CertDir                                 string
+	TLSSANs                                 []string // further names and addresses in the own serving certificate
+	TLSCertFile                             string
+	TLSKeyFile                              string
+	TLSMinVersion                           string
+	TLSCipherSuites                         []string
+	TLSCurvePreferences                     []int32
+	TLSSNICertKeys                          []string // "cert,key" or "cert,key:names"
+	DisableHTTP2                            bool
+	HTTP2MaxStreams                         int // streams per connection; 0: 100
+	PermitPortSharing, PermitAddressSharing bool
+
+	// requests
+	PriorityAndFairness bool
+	MaxReadOnlyInFlight int
+	MaxMutatingInFlight int
+	RequestTimeout      time.Duration
+	MinRequestTimeout   int // seconds
+	MaxRequestBodyBytes int
+	CORSAllowedOrigins  []string
+	// WebSocketOriginCheck refuses upgrades for pages of other origins; kube-apiserver does not.
+	WebSocketOriginCheck bool
+	HSTSDirectives       []string
+	GoawayChance         float64
+	ShutdownDelay        time.Duration
+	ShutdownRetryAfter   bool
+	WatchTermination     time.Duration // time over which watches end at shutdown
+	LivezGrace           time.Duration
+	// The times of the election of the server that elects the leaders of others.
+	CoordinatedLease, CoordinatedRenew, CoordinatedRetry time.Duration
+	Profiling                                            bool
+	ContentionProfiling                                  bool
+	// AllowMetricLabels, AllowMetricLabelsManifest and DisabledMetrics shape what /metrics shows; see MetricsShape.
+	AllowMetricLabels         map[string]string
+	AllowMetricLabelsManifest string
+	DisabledMetrics           []string
+	DebugSocketPath           string
+	TracingConfigFile         string
+	// EgressSelectorConfigFile configures which connections use proxies.
+	EgressSelectorConfigFile string
+	// LoggingFormat is text or json.
+	LoggingFormat string
+	// Flags are the settings by flag, as shown at /flagz.
+	Flags map[string]string
+
+	// authentication
+	AnonymousAuth              bool
+	AnonymousHealthOnly        bool // no flag: the default of `kanzen serve`
+	ClientCAFile               string
+	TokenAuthFile              string
+	BootstrapTokenAuth         bool
+	APIAudiences               []string
+	AuthenticationConfigFile   string
+	OIDCIssuerURL              string
+	OIDCClientID               string
+	OIDCCAFile                 string
+	OIDCUsernameClaim          string
+	OIDCUsernamePrefix         string
+	OIDCGroupsClaim            string
+	OIDCGroupsPrefix           string
+	OIDCSigningAlgorithms      []string
+	OIDCRequiredClaims         map[string]string
+	TokenWebhookFile           string
+	TokenWebhookVersion        string
+	TokenWebhookTTL            time.Duration
+	RequestHeaderCAFile        string
+	RequestHeaderAllowedNames  []string
+	RequestHeaderUserHeaders   []string
+	RequestHeaderUIDHeaders    []string
+	RequestHeaderGroupHeaders  []string
+	RequestHeaderExtraPrefixes []string
+
+	// service accounts
+	ServiceAccountIssuers    []string
+	ServiceAccountKeyFiles   []string
+	ServiceAccountSigningKey string
+	// ServiceAccountSigningEndpoint is the socket of a program that holds the keys instead.
+	ServiceAccountSigningEndpoint string
+	ServiceAccountLookup          bool
+	ServiceAccountJWKSURI         string
+	ServiceAccountMaxExpiration   time.Duration
+	ServiceAccountExtend          bool
+
+	// authorization and admission
+	AuthorizationModes                  []string
+	AuthorizationPolicyFile             string
+	AuthorizationConfigFile             string
+	AuthorizationWebhookFile            string
+	AuthorizationWebhookVersion         string
+	AuthorizationWebhookAuthorizedTTL   time.Duration
+	AuthorizationWebhookUnauthorizedTTL time.Duration
+	EnableAdmission                     []string
+	DisableAdmission                    []string
+	// AdmissionConfigFile configures plugins.
+	AdmissionConfigFile string
+	// AggregatorRouting sends requests for services to their endpoints.
+	AggregatorRouting bool
+	// AggregatorRejectRedirects hides redirects of extension API servers from clients.
+	AggregatorRejectRedirects bool
+	// ProxyClientCertFile and ProxyClientKeyFile identify this server to extension API servers.
+	ProxyClientCertFile, ProxyClientKeyFile string
+	// PeerCAFile has the authorities of the other API servers of the cluster, to which requests are passed on; empty: none is.
+	PeerCAFile string
+	// PeerAdvertiseIP and PeerAdvertisePort are where they reach this one, both or none.
+	PeerAdvertiseIP, PeerAdvertisePort  string
+	NotReadySeconds, UnreachableSeconds int64
+
+	// connections to kubelets
+	KubeletAddressTypes         []string // of nodes, the preferred first
+	KubeletPort                 uint     // of nodes that do not tell theirs
+	KubeletCAFile               string   // "": kubelets are not verified
+	KubeletCertFile             string
+	KubeletKeyFile              string
+	KubeletTimeout              time.Duration // for connecting
+	MaxConnectionBytesPerSecond int64         // of a stream, in each direction; 0: no limit
+
+	// audit
+	AuditPolicyFile        string
+	AuditLog               audit.LogFile
+	AuditLogFormat         string
+	AuditLogDelivery       AuditDelivery
+	AuditWebhookConfigFile string
+	AuditWebhookBackoff    time.Duration
+	AuditWebhookDelivery   AuditDelivery
+
+	// the API
+	AllowPrivileged       bool
+	EventTTL              time.Duration
+	ServiceClusterIPRange string
+	ServiceNodePortRange  string
+	// The kubernetes service, through which pods reach the API.
+	EndpointReconcilerType    string // lease, master-count, none
+	APIServerCount            int    // for master-count
+	KubernetesServiceNodePort int    // 0: no node port
+
+	// versions and features
+	FeatureGates            []string // values of --feature-gates
+	emulatedVersion         []string // [component=]version
+	MinCompatibilityVersion []string // [component=]version
+	// EmulationForward and EmulationForwardAsked serve what is newer than the emulated version: more stable versions of what is served, and
+	// what --runtime-config names.
+	EmulationForward, EmulationForwardAsked bool
+	// ReportedVersion is the gitVersion at /version; empty: this program's own.
+	ReportedVersion string
+	// ShowVersion is what --version asks to print in place of serving: "" (nothing), "true", "raw".
+	ShowVersion string
+	// AdmissionControl are all admission plugins to run; nil: see EnableAdmission.
+	AdmissionControl []string
+	// RuntimeConfig are the values of --runtime-config.
+	RuntimeConfig []string
+	// ExtensionNames are the values of --extensions.
+	ExtensionNames []string
+
+	// given reports whether a flag was given; nil if there were none.
+	given func(flag string) bool
+	// gates are those of FeatureGates, once Validate has read them.
+	gates *features.Set
+}
+
+// Default returns kube-apiserver's defaults: an etcd cluster, keys and certificates must be configured.
+func Default() Config {
+	return Config{
+		EtcdPrefix:             "/registry",
+		EtcdCompactionInterval: 5 * time.Minute,
+		EtcdCountMetricPoll:    time.Minute,
+		EtcdSizeMetricPoll:     30 * time.Second,
+		EtcdHealthTimeout:      DefaultEtcdTimeout,
+		EtcdReadyTimeout:       DefaultEtcdTimeout,
+		SnapshotKeep:           14,
+		FlightRecorderSlow:     recorderSlow,
+		FlightRecorderSample:   recorderSample,
+		FlightRecorderDirSize:  recorderSize,
+		HistorySize:            historySize,
+		HistoryEtcdSize:        historyEtcdSize,
+		FlightRecorderDirAge:   recorderAge,
+		BindAddress:            net.IPv4zero,
+		SecurePort:             6443,
+		CertDir:                "/var/run/kubernetes",
+		PriorityAndFairness:    true,
+		MaxReadOnlyInFlight:    400,
+		MaxMutatingInFlight:    200,
+		RequestTimeout:         time.Minute,
+		MinRequestTimeout:      1800,
+		MaxRequestBodyBytes:    3 << 20,
+		CoordinatedLease:       15 * time.Second,
+		CoordinatedRenew:       10 * time.Second,
+		CoordinatedRetry:       2 * time.Second,
+		Profiling:              true,
+		WatchCache:             true,
+		LoggingFormat:          "text",
+		AnonymousAuth:          true,
+		ServiceAccountLookup:   true,
+		ServiceAccountExtend:   true,
+		AuthorizationModes:     nil,
+
+		OIDCUsernameClaim:     "sub",
+		OIDCSigningAlgorithms: []string{"RS256"},
+		TokenWebhookVersion:   "v1beta1",
+		TokenWebhookTTL:       2 * time.Minute,
+
+		AuthorizationWebhookVersion:         "v1beta1",
+		AuthorizationWebhookAuthorizedTTL:   5 * time.Minute,
+		AuthorizationWebhookUnauthorizedTTL: 30 * time.Second,
+
+		EventTTL:               time.Hour,
+		ServiceNodePortRange:   "30000-32767",
+		EndpointReconcilerType: "lease",
+		APIServerCount:         1,
+
+		AuditLog:             audit.LogFile{MaxSize: 100, MaxAge: 366, MaxBackups: 100},
+		AuditLogFormat:       "json",
+		AuditLogDelivery:     auditDelivery("blocking"),
+		AuditWebhookBackoff:  10 * time.Second,
+		AuditWebhookDelivery: auditDelivery("batch"),
+		KubeletAddressTypes:  []string{"Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"},
+		KubeletPort:          10250,
+		KubeletTimeout:       5 * time.Second,
+		NotReadySeconds:      300,
+
+		AggregatorRejectRedirects: true,
+		UnreachableSeconds:        300,
+	}
+}
+
+// Extensions returns what is added to kube-apiserver's API for those who ask for it.
+func (c *Config) Extensions() extensions.Set {
+	on, err := extensions.Parse(c.ExtensionNames)
+	if err != nil {
+		return extensions.Set{} // Validate has told of it
+	}
+	return on
+}
+
+// ClusterKeyVariable is the environment variable that may have a cluster key in the place of a file.
+const ClusterKeyVariable = "KANZEN_CLUSTER_KEY"
+
+// Standalone returns the defaults of `kanzen serve`: the server creates everything it needs below one directory, and is
+// reachable only from this machine.
+func Standalone() Config {
+	c := Default()
+	c.DataDir = defaultDataDir()
+	c.Controllers = []string{"*"}
+	c.WarnWorkloads = true
+	c.FlightRecorderMemory = recorderMemory
+	c.FlightRecorderDirSize = standaloneRecorderSize
+	c.Console = true
+	c.ExtensionNames = []string{"*"}
+	c.History = historyAge
+	c.WebSocketOriginCheck = true
+	c.WebhookAdvice = true
+	c.PlanesIdle, c.PlanesAwake = 5*time.Minute, 1000
+	c.BindAddress = net.IPv4(127, 0, 0, 1)
+	c.AnonymousHealthOnly = true
+	c.ClusterKey = os.Getenv(ClusterKeyVariable)
+	c.AuthorizationModes = []string{"Node", "RBAC"}
+	c.AllowPrivileged = true
+	c.ServiceAccountIssuers = []string{"https://kubernetes.default.svc"}
+	c.ServiceClusterIPRange = "10.0.0.0/24"
+	return c
+}
+
+// defaultDataDir returns the user's directory for data; "" if there is none. It is never below the current directory.
+func defaultDataDir() string {
+	if d := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(d) {
+		return filepath.Join(d, "kanzen")
+	}
+	if d := os.Getenv("LocalAppData"); runtime.GOOS == "windows" && filepath.IsAbs(d) {
+		return filepath.Join(d, "kanzen")
+	}
+	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "share", "kanzen")
+	}
+	if os.Geteuid() == 0 {
+		return "/var/lib/kanzen"
+	}
+	return ""
+}
+
+// KeyPrefix returns what all keys in etcd begin with, with slashes around it, as kube-apiserver makes it of --etcd-prefix:
+// abc/registry is /abc/registry/.
+func (c *Config) KeyPrefix() string { return path.Join("/", c.EtcdPrefix) + "/" }
+
+// Embedded reports whether the database runs inside this process.
+func (c *Config) Embedded() bool { return len(c.EtcdServers) == 0 }
+
+// SharesEtcd reports whether other servers can use the same etcd.
+func (c *Config) SharesEtcd() bool {
+	return !c.Embedded() || len(c.EtcdListenClients) > 0 || len(c.EtcdListenPeers) > 0
+}
+
+// Validate returns all errors in the settings, each with its flag.
+func (c *Config) Validate() error {
+	c.gates = nil
+	gates := c.Gates()
+	c.gates = &gates
+	var errs []error
+	bad := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
+	}
+	if c.DataDir == "" && !c.IsHosted {
+		c.validateBrought(bad)
+	}
+	if c.SecurePort < 0 || c.SecurePort > 65535 || c.SecurePort == 0 && c.DataDir == "" && !c.IsHosted {
+		bad("secure-port", "%d is not a port", c.SecurePort)
+	}
+	c.validateEtcdServers(bad)
+	if c.KeyPrefix() == "//" {
+		bad("etcd-prefix", "%q must name something", c.EtcdPrefix)
+	}
+	if _, err := c.EtcdOverridden(); err != nil {
+		bad("etcd-servers-overrides", "%v", err)
+	}
+	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
+		bad("tls-cert-file", "goes together with --tls-private-key-file")
+	}
+	if (c.ProxyClientCertFile == "") != (c.ProxyClientKeyFile == "") {
+		bad("proxy-client-cert-file", "goes together with --proxy-client-key-file")
+	}
+	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
+		bad("etcd-certfile", "goes together with --etcd-keyfile")
+	}
+	if c.EncryptionConfigReload && c.EncryptionConfigFile == "" {
+		bad("encryption-provider-config-automatic-reload", "must be set with --encryption-provider-config")
+	}
+	if (c.KubeletCertFile == "") != (c.KubeletKeyFile == "") {
+		bad("kubelet-client-certificate", "goes together with --kubelet-client-key")
+	}
+	if c.KubeletPort > 65535 {
+		bad("kubelet-port", "%d is not a port", c.KubeletPort)
+	}
+	if c.KubeletTimeout < 0 {
+		bad("kubelet-timeout", "must not be negative")
+	}
+	if c.MaxConnectionBytesPerSecond < 0 {
+		bad("max-connection-bytes-per-sec", "must not be negative")
+	}
+	c.validateAuthentication(bad)
+	c.validateAuthorization(bad)
+	c.validateServices(bad)
+	c.validatePeers(bad)
+	if _, err := TLSVersion(c.TLSMinVersion); err != nil {
+		bad("tls-min-version", "%v", err)
+	}
+	if _, err := CipherSuites(c.TLSCipherSuites); err != nil {
+		bad("tls-cipher-suites", "%v", err)
+	}
+	if _, err := CurvePreferences(c.TLSCurvePreferences); err != nil {
+		bad("tls-curve-preferences", "%v", err)
+	}
+	if c.GoawayChance < 0 || c.GoawayChance > 0.02 {
+		bad("goaway-chance", "must be from 0 to 0.02")
+	}
+	for _, o := range c.CORSAllowedOrigins {
+		if _, err := regexp.Compile(o); err != nil {
+			bad("cors-allowed-origins", "%v", err)
+		} else if !strings.Contains(o, "^") && !strings.Contains(o, "//") || !strings.ContainsAny(o, "$:") {
+			bad("cors-allowed-origins", "%q does not say where the host begins (^ or //) and ends ($ or :), so it would allow others; as in '^https://example\\.com$'", o)
+		}
+	}
+	for _, d := range c.HSTSDirectives {
+		if name, _, _ := strings.Cut(strings.TrimSpace(d), "="); name != "max-age" && d != "includeSubDomains" && d != "preload" {
+			bad("strict-transport-security-directives", "%q is none of max-age=n, includeSubDomains, preload", d)
+		}
+	}
+	if !slices.Contains(logs.Formats, c.LoggingFormat) {
+		bad("logging-format", "%q is none of %s", c.LoggingFormat, strings.Join(logs.Formats, ", "))
+	}
+	if c.RequestTimeout <= 0 {
+		bad("request-timeout", "must be positive")
+	}
+	if c.PriorityAndFairness && max(c.MaxReadOnlyInFlight, 0) == 0 && max(c.MaxMutatingInFlight, 0) == 0 {
+		bad("max-requests-inflight", "%d and --max-mutating-requests-inflight=%d must add up to something positive", c.MaxReadOnlyInFlight, c.MaxMutatingInFlight)
+	}
+	c.validateBounds(bad)
+	if path := c.DebugSocketPath; path != "" {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
+			bad("debug-socket-path", "%s is there and is no socket; name another path", path)
+		}
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+			bad("debug-socket-path", "there is no directory %s", filepath.Dir(path))
+		}
+	}
+	c.validateEtcd(bad)
+	c.validateSnapshots(bad)
+	c.validateRecorder(bad)
+	c.validateHistory(bad)
+	if _, err := extensions.Parse(c.ExtensionNames); err != nil {
+		bad("extensions", "%v", err)
+	}
+	c.validateAudit(bad)
+	c.validateCompatibility(bad)
+	c.validateMetrics(bad)
+	c.validateElection(bad)
+	c.validatePlanes(bad)
+	if err := controllers.ValidNames(c.Controllers); err != nil {
+		bad("controllers", "%v", err)
+	}
+	return errors.Join(errs...)
+}
+
+// validateBrought checks that everything is configured that the server does not create itself.
+func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
+	if c.Embedded() {
+		bad("etcd-servers", "must be specified")
+	}
+	if len(c.ServiceAccountIssuers) == 0 {
+		bad("service-account-issuer", "must be specified")
+	}
+	if c.ServiceAccountSigningKey == "" && c.ServiceAccountSigningEndpoint == "" {
+		bad("service-account-signing-key-file", "must be specified")
+	}
+}
+
+// Hostname returns the external name of the server, or the machine's name.
+func (c *Config) Hostname() string {
+	if c.ExternalHostname != "" {
+		return c.ExternalHostname
+	}
+	h, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return h
+}
+
+// CORSOrigins returns the origins whose scripts may use the API.
+func (c *Config) CORSOrigins() []*regexp.Regexp {
+	var out []*regexp.Regexp
+	for _, o := range c.CORSAllowedOrigins {
+		if re, err := regexp.Compile(o); err == nil { // cannot fail: Validate has compiled it
+			out = append(out, re)
+		}
+	}
+	return out
+}
+
+// FirstAddress returns the first address of a range, that of the kubernetes service.
+func FirstAddress(r *net.IPNet) net.IP {
+	ip := append(net.IP{}, r.IP...)
+	ip[len(ip)-1]++
+	return ip
+}
+
+// Audiences returns the API server's own audiences.
+func (c *Config) Audiences() []string {
+	if len(c.APIAudiences) > 0 {
+		return c.APIAudiences
+	}
+	return slices.Clone(c.ServiceAccountIssuers)
+}

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/wire/pki"
+)
+
+// EtcdOverride is an etcd cluster that some resources lie in.
+type EtcdOverride struct {
+	Servers   []string
+	Resources []schema.GroupResource
+}
+
+var errOverride = errors.New("invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated")
+
+// EtcdOverridden returns the other etcd clusters, each once, whatever the order in which its servers are named.
+func (c *Config) EtcdOverridden() (out []EtcdOverride, err error) {
+	for _, value := range c.EtcdOverrides {
+		resource, list, ok := strings.Cut(value, "#")
+		group, name, named := strings.Cut(resource, "/")
+		servers := strings.Split(list, ";")
+		if !ok || !named || strings.ContainsAny(name, "/") || strings.Contains(list, "#") || slices.Contains(servers, "") {
+			return nil, errOverride
+		}
+		gr := schema.GroupResource{Group: group, Resource: name}
+		same := func(o EtcdOverride) bool {
+			return slices.Equal(slices.Sorted(slices.Values(o.Servers)), slices.Sorted(slices.Values(servers)))
+		}
+		for n := range out { // the last one that names a resource counts
+			out[n].Resources = slices.DeleteFunc(out[n].Resources, func(had schema.GroupResource) bool { return had == gr })
+		}
+		if n := slices.IndexFunc(out, same); n >= 0 {
+			out[n].Resources = append(out[n].Resources, gr)
+		} else {
+			out = append(out, EtcdOverride{servers, []schema.GroupResource{gr}})
+		}
+	}
+	return out, nil
+}
+
+// EtcdTLS returns the TLS configuration for the etcd cluster; nil: no TLS.
+func (c *Config) EtcdTLS() (*tls.Config, error) {
+	if c.EtcdCAFile == "" && c.EtcdCertFile == "" {
+		return nil, nil
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.EtcdCAFile != "" {
+		pem, err := os.ReadFile(c.EtcdCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("--etcd-cafile: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--etcd-cafile: no certificates in %s", c.EtcdCAFile)
+		}
+	}
+	if c.EtcdCertFile != "" {
+		if _, err := pki.LoadPair(c.EtcdCertFile, c.EtcdKeyFile); err != nil {
+			return nil, fmt.Errorf("--etcd-certfile: %w", err)
+		}
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // read again, because it is renewed
+			pair, err := pki.LoadPair(c.EtcdCertFile, c.EtcdKeyFile)
+			return &pair, err
+		}
+	}
+	return t, nil
+}
+
+// CheckEtcdServers returns what is wrong with the addresses of etcd.
+func (c *Config) CheckEtcdServers() error {
+	var errs []error
+	c.validateEtcdServers(func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
+	})
+	return errors.Join(errs...)
+}
+
+// validateEtcdServers validates the addresses of etcd: URLs, or host:port as etcd's client takes it.
+func (c *Config) validateEtcdServers(bad func(flag, format string, args ...any)) {
+	for _, e := range c.EtcdServers {
+		scheme, _, isURL := strings.Cut(e, "://")
+		u, err := url.Parse(e)
+		if !isURL {
+			_, _, err = net.SplitHostPort(e)
+		} else if err == nil && (!slices.Contains([]string{"http", "https", "unix", "unixs"}, scheme) || u.Host+u.Path == "") {
+			err = errors.New("not a URL of etcd")
+		}
+		if err != nil {
+			bad("etcd-servers", "%q is not a URL like https://10.0.0.1:2379", e)
+		}
+	}
+}

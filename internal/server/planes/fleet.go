@@ -1,0 +1,280 @@
+package planes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kanzen-io/kanzen/internal/access/audit"
+	"github.com/kanzen-io/kanzen/internal/base/guard"
+	"github.com/kanzen-io/kanzen/internal/base/queue"
+	"github.com/kanzen-io/kanzen/internal/process"
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/encryption"
+	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/server/controlplane"
+	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
+	"github.com/kanzen-io/kanzen/internal/wire/egress"
+)
+
+// workers is how many planes are made or removed at a time.
+const workers = 8
+
+// Fleet is the control planes below a root.
+type Fleet struct {
+	cfg     *config.Config // of the root
+	below   *config.Config // of its planes, but for their prefixes
+	on      *process.Process
+	dial    *egress.Selector // of its planes
+	log     *slog.Logger
+	guard   *guard.Guard
+	seams   server.Seams // of its planes
+	queue   *queue.Queue
+	bases   bases
+	metrics *metrics
+
+	exports *exports.Exports
+	sealed  *encryption.Encryption // how planes encrypt what they store; nil: they do not; set by Run
+
+	root api    // the root's API, as the server itself; set by Run
+	url  string // of the root
+	ca   []byte // the authority of the root's serving certificate; nil: clients know it
+	// audit is the root's auditor; set by Run; nil: it has none.
+	audit atomic.Pointer[audit.Auditor]
+
+	running context.Context // that of Run
+	ending  sync.WaitGroup  // of planes that are gone
+
+	mu      sync.RWMutex
+	planes  map[string]*hosted    // by name; guarded by mu
+	byUID   map[types.UID]*hosted // those of planes; guarded by mu
+	listed  chan struct{}         // closed once all that exist are in planes
+	stopped bool                  // guarded by mu
+	wakes   chan struct{}         // bounds how many start at a time
+	alive   atomic.Int64          // how many are awake, or about to be
+}
+
+// New makes the fleet of a root control plane of settings; seams are those of each plane. Nothing is served before Run.
+func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
+	g := guard.New(on.Log, on.Clock, func() {})
+	dial := on.Egress
+	if !cfg.PlanesDialLocal {
+		dial = egress.RemoteOnly(dial)
+	}
+	f := &Fleet{
+		dial: dial, seams: seams, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
+		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
+	}
+	f.metrics = newMetrics(f, on.Metrics)
+	f.exports = f.newExports()
+	return f
+}
+
+// settings returns those of a plane whose objects are at a prefix.
+func (f *Fleet) settings(prefix string) *config.Config {
+	own := *f.below
+	own.EtcdPrefix = prefix
+	return &own
+}
+
+// Run keeps the fleet until ctx ends; the root has started before. Call Stop then.
+func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
+	f.running = ctx
+	f.root = api{RoundTripper: root.Transport(controlplane.Itself())}
+	f.url, f.ca = root.URL(), root.Authority()
+	f.audit.Store(root.Auditor())
+	if err := f.findBases(ctx); err != nil {
+		return err
+	}
+	if err := f.define(ctx); err != nil {
+		return err
+	}
+	if err := f.openEncryption(ctx); err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	if f.sealed != nil {
+		all.Go(func() {
+			f.sealed.Run(ctx)
+			_ = f.sealed.Close() // it gives back connections only
+		})
+	}
+	all.Go(func() { f.queue.Run(ctx, workers, f.keep) })
+	all.Go(func() { f.guard.Keep(ctx, "sleep of planes", f.tire) })
+	all.Go(func() { f.guard.Keep(ctx, "use of planes", f.observe) })
+	first := sync.OnceFunc(func() {
+		close(f.listed)
+		all.Go(func() { f.guard.Keep(ctx, "what is left of planes", f.sweep) })
+		all.Go(func() { f.guard.Keep(ctx, "exports between planes", f.exports.Run) })
+	})
+	f.root.follow(ctx, f.on.Clock.After, func(list []Plane) { f.replace(list); first() }, f.set, f.gone,
+		func(err error) { f.log.Warn("could not follow planes, trying again", "error", err) })
+	return nil
+}
+
+// Stop stops every control plane: requests under way are answered, watches end.
+func (f *Fleet) Stop() error {
+	f.mu.Lock()
+	f.stopped = true
+	f.mu.Unlock()
+	f.queue.ShutDown()
+	f.ending.Wait()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for _, h := range f.all() {
+		all.Go(func() {
+			if err := h.stop(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// all returns every plane.
+func (f *Fleet) all() []*hosted {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	out := make([]*hosted, 0, len(f.planes))
+	for _, h := range f.planes {
+		out = append(out, h)
+	}
+	return out
+}
+
+// find returns the plane of a name; nil: there is none.
+func (f *Fleet) find(name string) *hosted {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.planes[name]
+}
+
+// set takes up a Plane as it is now.
+func (f *Fleet) set(p *Plane) {
+	f.mu.Lock()
+	h := f.planes[p.Name]
+	if h == nil || h.uid != p.UID {
+		h = &hosted{fleet: f, name: p.Name, uid: p.UID, made: make(chan struct{}), over: f.stopped}
+		if before := f.planes[p.Name]; before != nil {
+			delete(f.byUID, before.uid)
+		}
+		f.planes[p.Name], f.byUID[p.UID] = h, h
+	}
+	f.mu.Unlock()
+	h.begin(p)
+	if h.labelled(p) {
+		f.exports.Changed(p.Name)
+	}
+	h.limit(p.Spec.Limits)
+	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) {
+		h.complete()
+	}
+	h.remember(p.Status.Wakes)
+	if p.DeletionTimestamp != nil {
+		h.end()
+	}
+	if !f.settled(p, h) {
+		f.queue.AddAfter(p.Name, 0)
+	}
+}
+
+// gone forgets a Plane, of which nothing is stored any more.
+func (f *Fleet) gone(p *Plane) { f.forget(p.Name, p.UID) }
+
+func (f *Fleet) forget(name string, uid types.UID) {
+	f.mu.Lock()
+	h := f.planes[name]
+	if h != nil && h.uid == uid {
+		delete(f.planes, name)
+		delete(f.byUID, uid)
+	} else {
+		h = nil
+	}
+	f.mu.Unlock()
+	if h == nil {
+		return
+	}
+	h.end()
+	f.exports.Changed(name)
+	f.ending.Go(func() {
+		f.logged(h, h.stop())
+		// Somebody may have taken its finalizer away.
+		if err := f.erase(context.WithoutCancel(f.running), h.prefix()+"/"); err != nil {
+			f.log.Warn("something of a plane is left in the log until the next start", "plane", h.name, "error", err)
+		}
+	})
+}
+
+// replace takes up all Planes.
+func (f *Fleet) replace(list []Plane) {
+	there := make(map[types.UID]bool, len(list))
+	for n := range list {
+		there[list[n].UID] = true
+		f.set(&list[n])
+	}
+	for _, h := range f.all() {
+		if !there[h.uid] {
+			f.forget(h.name, h.uid)
+		}
+	}
+}
+
+// logged says that stopping a plane has failed.
+func (f *Fleet) logged(h *hosted, err error) {
+	if err != nil {
+		f.log.Warn("a plane ended with an error", "plane", h.name, "error", err)
+	}
+}
+
+// tire puts planes to sleep that nobody has used for a while, until ctx ends.
+func (f *Fleet) tire(ctx context.Context) {
+	idle := f.cfg.PlanesIdle
+	if idle <= 0 {
+		return
+	}
+	every := f.on.Clock.NewTicker(max(idle/8, 100*time.Millisecond))
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C():
+		case <-ctx.Done():
+			return
+		}
+		for _, h := range f.all() {
+			now := f.on.Clock.Now()
+			if h.tired(now.Add(-idle), now.Add(idle)) {
+				f.logged(h, h.sleep())
+			}
+		}
+	}
+}
+
+// room makes room for one more that is awake: as long as there are more than may be, the one that nobody has used for the longest time
+// goes to sleep. It reports false if all are in use.
+func (f *Fleet) room() bool {
+	for most := int64(f.cfg.PlanesAwake); most > 0 && f.alive.Load() > most; {
+		var oldest *hosted
+		var since time.Time
+		for _, h := range f.all() {
+			if at, ok := h.unused(); ok && (oldest == nil || at.Before(since)) {
+				oldest, since = h, at
+			}
+		}
+		if oldest == nil {
+			return false
+		}
+		f.logged(oldest, oldest.sleep())
+	}
+	return true
+}

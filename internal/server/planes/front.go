@@ -1,0 +1,190 @@
+package planes
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
+)
+
+// pathPrefix is where planes are on the root's port.
+const pathPrefix = "/planes/"
+
+// patience is how long a request waits for a plane that was just made.
+const patience = 10 * time.Second
+
+// Front returns a handler that passes requests for planes to them, and all others to the root.
+func (f *Fleet) Front(root http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, inner := f.route(r)
+		switch {
+		case name == "":
+			root.ServeHTTP(w, r)
+		case f.misdirected(r):
+			f.refuse(w, r, name, http.StatusMisdirectedRequest, metav1.StatusReasonUnknown, "the connection is one to another plane")
+		default:
+			f.serve(w, inner, name)
+		}
+	})
+}
+
+// route returns the plane that a request is for, and the request as the plane is to see it; "": it is for the root.
+func (f *Fleet) route(r *http.Request) (name string, inner *http.Request) {
+	if domain := f.cfg.PlanesDomain; domain != "" && r.TLS != nil {
+		if name, ok := strings.CutSuffix(strings.ToLower(r.TLS.ServerName), "."+domain); ok && len(validation.IsDNS1123Label(name)) == 0 {
+			return name, r
+		}
+	}
+	rest, ok := strings.CutPrefix(r.URL.Path, pathPrefix)
+	if !ok {
+		return "", nil
+	}
+	// A name goes into paths of requests to the root.
+	if name, rest, _ = strings.Cut(rest, "/"); len(validation.IsDNS1123Label(name)) > 0 {
+		return "", nil
+	}
+	prefix := pathPrefix + name
+	u := *r.URL
+	u.Path = "/" + rest
+	if u.RawPath != "" {
+		raw, ok := strings.CutPrefix(u.RawPath, prefix)
+		if !ok { // the name itself is written with escapes, which nobody needs
+			return "", nil
+		}
+		u.RawPath = slashed(raw)
+	}
+	inner = new(http.Request)
+	*inner = *r
+	inner.URL = &u
+	inner.RequestURI = slashed(strings.TrimPrefix(r.RequestURI, prefix))
+	return name, inner
+}
+
+// misdirected reports whether a request names another plane than its connection: clients share connections to hosts that have a
+// certificate in common.
+func (f *Fleet) misdirected(r *http.Request) bool {
+	if f.cfg.PlanesDomain == "" || r.TLS == nil {
+		return false
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	host = strings.ToLower(host)
+	return strings.HasSuffix(host, "."+f.cfg.PlanesDomain) && host != strings.ToLower(r.TLS.ServerName)
+}
+
+func slashed(path string) string {
+	if strings.HasPrefix(path, "/") {
+		return path
+	}
+	return "/" + path
+}
+
+// serve has a plane answer a request.
+func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
+	h := f.await(r, name)
+	if h == nil || !h.awake() && !presents(r) {
+		// Who shows nothing wakes nobody and learns nothing, not even which planes there are.
+		f.refuse(w, r, name, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+		return
+	}
+	watching, limit := longRunning(r), h.rate.Load()
+	if refused := limit.refuses(f.on.Clock.Now(), watching, &h.refused); refused != "" {
+		w.Header().Set("Retry-After", "1")
+		f.refuse(w, r, name, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refused)
+		return
+	}
+	defer limit.done(watching)
+	p, err := h.enter(r.Context())
+	if err != nil {
+		if r.Context().Err() == nil && !errors.Is(err, errOver) && !errors.Is(err, errFull) {
+			f.log.Error("a plane could not be started", "plane", name, "error", err)
+		}
+		h.refused.start.Add(1)
+		w.Header().Set("Retry-After", "1")
+		f.refuse(w, r, name, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane is not available")
+		return
+	}
+	defer h.leave()
+	h.answered.Add(1)
+	if watching {
+		h.watching.Add(1)
+		defer h.watching.Add(-1)
+	} else {
+		seats := h.seats.Load()
+		if !seats.sit(r.Context()) {
+			h.refused.seats.Add(1)
+			w.Header().Set("Retry-After", "1")
+			f.refuse(w, r, name, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has too many requests under way")
+			return
+		}
+		defer seats.stand()
+	}
+	p.ServeHTTP(w, r)
+}
+
+// await returns the plane of a name; nil: there is none. The creator of one may be faster than the watch that tells of it, and than
+// what is made for it.
+func (f *Fleet) await(r *http.Request, name string) *hosted {
+	h := f.find(name)
+	if h != nil && h.isMade() {
+		return h
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	select {
+	case <-f.listed:
+	case <-ctx.Done():
+		return nil
+	}
+	if h == nil && presents(r) && f.root.do(ctx, http.MethodGet, planesPath+"/"+name, "", nil, nil) == nil {
+		for h = f.find(name); h == nil && ctx.Err() == nil; h = f.find(name) {
+			<-f.on.Clock.After(time.Millisecond)
+		}
+	}
+	if h != nil {
+		select {
+		case <-h.made:
+		case <-ctx.Done():
+		}
+	}
+	return h
+}
+
+// presents reports whether a request has credentials.
+func presents(r *http.Request) bool {
+	return r.Header.Get("Authorization") != "" || r.TLS != nil && len(r.TLS.PeerCertificates) > 0 ||
+		strings.Contains(r.Header.Get("Sec-Websocket-Protocol"), "base64url.bearer.authorization.k8s.io.")
+}
+
+// longRunning reports whether a request may last as long as its client wants, as the plane's own filters decide it.
+func longRunning(r *http.Request) bool {
+	if path, ok := exports.Below(r.URL.Path); ok {
+		inner, at := *r, *r.URL
+		at.Path, inner.URL = path, &at
+		r = &inner
+	}
+	i, err := request.NewInfo(r)
+	return err == nil && chain.LongRunning(i)
+}
+
+// auditPlane is the annotation of the audit events of requests to planes: the plane's name.
+const auditPlane = "kanzen.io/plane"
+
+// refuse answers a request to a plane, which need not exist, with a Status.
+func (f *Fleet) refuse(w http.ResponseWriter, r *http.Request, plane string, code int32, reason metav1.StatusReason, message string) {
+	chain.Refusal(f.audit.Load().Foreign(auditPlane, plane), f.on.Clock)(w, r, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+	}})
+}

@@ -1,0 +1,334 @@
+package planes
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/keys"
+	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/layer"
+)
+
+// errOver says that a plane takes no requests any more, errFull that as many are awake as may be, and all are in use.
+var (
+	errOver = errors.New("the plane is being deleted, or the server stops")
+	errFull = errors.New("as many planes are in use as may be awake (--planes-awake)")
+)
+
+// hosted is one plane of the fleet.
+type hosted struct {
+	fleet *Fleet
+	name  string
+	uid   types.UID
+	rate  atomic.Pointer[rate] // nil: its requests are not bounded
+
+	answered atomic.Int64          // requests
+	watching atomic.Int64          // long-running requests, now
+	wakes    atomic.Int64          // how often it has woken
+	refused  refusals              // requests and writes
+	seats    atomic.Pointer[seats] // nil: it was not awake yet
+
+	mu        sync.Mutex
+	created   time.Time // guarded by mu, as are all below
+	labels    map[string]string
+	deleted   bool   // it is being deleted
+	base      string // the ID of its base; "": it has none
+	limits    Limits
+	bounds    *bounded      // its log while it is awake
+	plane     *server.Plane // nil: it is asleep
+	stopping  chan struct{} // closed when plane has stopped; nil: it does not stop
+	requests  int           // under way
+	used      time.Time     // when the last one ended
+	over      bool          // none begins any more
+	furnished bool          // it was started before, and so has its first objects
+	due       time.Time     // when its controllers have something to do next, as of its last sleep; zero: never
+	alarm     clock.Timer   // wakes it then; nil: there is none
+	made      chan struct{} // closed once all that belongs to it is there
+	told      figures       // what its status says of its use
+	untold    bool          // its status is to be written anew
+}
+
+// prefix is where its objects are in the log.
+func (h *hosted) prefix() string { return Prefix + string(h.uid) }
+
+// Prefix is where the objects of all planes are in the log.
+const Prefix = "/kanzen/planes/"
+
+// enter says that a request begins, and returns the plane for it, started. leave must be called if there is no error.
+func (h *hosted) enter(ctx context.Context) (*server.Plane, error) {
+	p, err := h.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.Running() {
+		return p, nil
+	}
+	began := h.fleet.on.Clock.Now()
+	if err := h.start(ctx, p); err != nil {
+		h.leave()
+		_ = h.sleep() // what did not start takes no place
+		return nil, err
+	}
+	h.fleet.metrics.woken(h.fleet.on.Clock.Since(began))
+	return p, nil
+}
+
+// isMade reports whether all that belongs to the plane is there.
+func (h *hosted) isMade() bool {
+	select {
+	case <-h.made:
+		return true
+	default:
+		return false
+	}
+}
+
+// complete says that all that belongs to the plane is there.
+func (h *hosted) complete() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.made:
+	default:
+		close(h.made)
+		h.fleet.exports.Changed(h.name)
+	}
+}
+
+// hold keeps the plane from going to sleep.
+func (h *hosted) hold(ctx context.Context) (*server.Plane, error) {
+	for {
+		h.mu.Lock()
+		if h.over {
+			h.mu.Unlock()
+			return nil, errOver
+		}
+		stopping := h.stopping
+		if stopping == nil {
+			break
+		}
+		h.mu.Unlock()
+		select {
+		case <-stopping:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	defer h.mu.Unlock()
+	if h.plane == nil {
+		var err error
+		if h.plane, err = h.make(ctx); err != nil {
+			return nil, err
+		}
+		h.fleet.alive.Add(1)
+	}
+	if h.alarm != nil {
+		h.alarm.Stop()
+		h.alarm = nil
+	}
+	h.requests++
+	return h.plane, nil
+}
+
+// start starts the plane, one of few at a time.
+func (h *hosted) start(ctx context.Context, p *server.Plane) error {
+	if !h.fleet.room() {
+		return errFull
+	}
+	select {
+	case h.fleet.wakes <- struct{}{}:
+		defer func() { <-h.fleet.wakes }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	// Others may wait for it too, and whoever began it may go away.
+	lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTimeout)
+	defer cancel()
+	if err := p.Start(lasting); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.furnished = true
+	h.mu.Unlock()
+	h.wakes.Add(1)
+	h.fleet.queue.AddAfter(h.name, 0) // its status
+	h.fleet.exports.Changed(h.name)
+	return nil
+}
+
+// begin takes up what it began with.
+func (h *hosted) begin(p *Plane) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.created = p.CreationTimestamp.Time
+	if p.Status.Base != "" { // what is told late may be from before
+		h.base = p.Status.Base
+	}
+	if h.told.objects == 0 { // as a process before this one has counted
+		h.told.objects, h.told.bytes = p.Status.Objects, p.Status.Bytes
+	}
+}
+
+// make makes the plane, stopped, on its part of the log.
+func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
+	f := h.fleet
+	h.bounds = &bounded{DB: f.on.DB, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, refused: &h.refused.storage, most: h.limits}
+	db := store.DB(h.bounds)
+	h.seats.CompareAndSwap(nil, newSeats())
+	if h.base != "" {
+		b, err := f.baseOf(ctx, h.base)
+		if err != nil {
+			return nil, err
+		}
+		own, err := b.personalize(h.uid, h.created)
+		if err != nil {
+			return nil, err
+		}
+		db = layer.New(db, h.prefix()+"/", own)
+	}
+	on := f.on.Hosted(db, f.dial)
+	on.Log = f.log.With("plane", h.name)
+	seams := f.seams
+	if err := f.takePart(&seams, h); err != nil {
+		return nil, err
+	}
+	seams.Made, seams.Auditor = h.furnished, f.audit.Load().Foreign(auditPlane, h.name)
+	seams.Keys = func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
+		set, err := f.keysOf(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		return keys.Of(set, cfg, f.ca, f.on.Clock.Now(), on.Log)
+	}
+	return server.New(f.settings(h.prefix()), on, seams), nil
+}
+
+// leave says that a request has ended.
+func (h *hosted) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.requests--
+	h.used = h.fleet.on.Clock.Now()
+}
+
+// awake reports whether it is.
+func (h *hosted) awake() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.plane != nil
+}
+
+// tired reports whether nobody has used it since a time, and its controllers have nothing to do before another.
+func (h *hosted) tired(since, until time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.plane == nil || h.stopping != nil || h.requests > 0 || !h.used.Before(since) {
+		return false
+	}
+	due := h.plane.Due()
+	h.due = due
+	return due.IsZero() || due.After(until)
+}
+
+// unused returns since when nobody uses the plane, if it is awake.
+func (h *hosted) unused() (since time.Time, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.used, h.plane != nil && h.stopping == nil && h.requests == 0
+}
+
+// sleep stops the plane if no request is under way.
+func (h *hosted) sleep() error { return h.halt(false) }
+
+// end refuses requests from now on.
+func (h *hosted) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+}
+
+// stop ends the plane, and requests under way.
+func (h *hosted) stop() error {
+	h.end()
+	return h.halt(true)
+}
+
+func (h *hosted) halt(whatever bool) error {
+	h.mu.Lock()
+	p, stopping := h.plane, h.stopping
+	if stopping != nil {
+		h.mu.Unlock()
+		<-stopping
+		return nil
+	}
+	if p == nil || h.requests > 0 && !whatever {
+		h.mu.Unlock()
+		return nil
+	}
+	h.stopping = make(chan struct{})
+	if due := p.Due(); !due.IsZero() { // it may have to make room before it is tired
+		h.due = due
+	}
+	h.mu.Unlock()
+	err := p.Stop()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.stopping)
+	h.plane, h.stopping = nil, nil
+	h.fleet.alive.Add(-1)
+	if !h.over {
+		h.fleet.queue.AddAfter(h.name, 0) // its status
+		h.rouseLater()
+	}
+	return err
+}
+
+// wakesAt returns when the alarm is; nil: there is none.
+func (h *hosted) wakesAt() *metav1.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.alarm == nil {
+		return nil
+	}
+	at := metav1.NewTime(h.due)
+	return &at
+}
+
+// remember sets the alarm that a process before this one has set.
+func (h *hosted) remember(at *metav1.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at != nil && h.plane == nil && h.alarm == nil && !h.over {
+		h.due = at.Time
+		h.rouseLater()
+	}
+}
+
+// overdue is when a plane wakes for what should have been done already: not at once, as it may have gone to sleep to make room.
+const overdue = 10 * time.Second
+
+// rouseLater sets the alarm for what its controllers have to do.
+func (h *hosted) rouseLater() {
+	if h.due.IsZero() {
+		return
+	}
+	clk := h.fleet.on.Clock
+	wait := h.due.Sub(clk.Now())
+	if wait <= 0 {
+		wait = overdue
+	}
+	h.alarm = clk.AfterFunc(wait, func() {
+		if _, err := h.enter(context.Background()); err == nil {
+			h.leave() // the controllers have until it is tired again
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package planes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
+)
+
+// This file tells what planes use: now, to the readers of the flight recorder, and from time to time in the status of each Plane.
+
+// refusals count what was refused to a plane since the process started.
+type refusals struct {
+	rate, watches, storage, seats, start atomic.Int64
+}
+
+func (r *refusals) all() v1alpha1.RefusedPlane {
+	return v1alpha1.RefusedPlane{RequestsPerSecond: r.rate.Load(), Watches: r.watches.Load(), Storage: r.storage.Load(), Seats: r.seats.Load(), Start: r.start.Load()}
+}
+
+// figures are what a status says of the use of a plane.
+type figures struct {
+	requests, watches, objects, bytes int64
+	refused                           v1alpha1.RefusedPlane
+	limited                           bool // something was refused lately
+	counted                           time.Time
+}
+
+// Stats returns what all planes do now, those that are used most first.
+func (f *Fleet) Stats() []*v1alpha1.PlaneStat {
+	all := f.all()
+	out := make([]*v1alpha1.PlaneStat, 0, len(all))
+	for _, h := range all {
+		out = append(out, h.stat())
+	}
+	slices.SortFunc(out, func(a, b *v1alpha1.PlaneStat) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
+	})
+	for n, s := range out {
+		s.Rank = int64(n + 1)
+	}
+	return out
+}
+
+func (h *hosted) stat() *v1alpha1.PlaneStat {
+	s := &v1alpha1.PlaneStat{State: asleep, Requests: h.answered.Load(), Watches: h.watching.Load(), Wakes: h.wakes.Load(), RefusedBy: h.refused.all()}
+	s.Name, s.Refused = h.name, s.RefusedBy.All()
+	if h.awake() {
+		s.State = awake
+	}
+	if seats := h.seats.Load(); seats != nil {
+		s.Seats, s.SeatsInUse, s.Waiting = int64(cap(seats.taken)), int64(len(seats.taken)), seats.waiting.Load()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.Objects, s.Bytes = h.told.objects, h.told.bytes
+	return s
+}
+
+// observeEvery is how often the status of planes that are awake is written, if something has changed.
+const observeEvery = time.Minute
+
+// observe has the status of planes that are awake written anew if their use has changed, until ctx ends. Those that are asleep cost
+// nothing. Of several servers none knows the use of all, and none tells it.
+func (f *Fleet) observe(ctx context.Context) {
+	if !f.cfg.Embedded() {
+		return
+	}
+	every := f.on.Clock.NewTicker(observeEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C():
+		case <-ctx.Done():
+			return
+		}
+		for _, h := range f.all() {
+			if h.awake() && h.outdated() {
+				f.queue.AddAfter(h.name, 0)
+			}
+		}
+	}
+}
+
+// outdated reports whether the status does not say what there is to say.
+func (h *hosted) outdated() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	refused := h.refused.all()
+	h.untold = h.untold || h.told.limited || h.told.requests != h.answered.Load() || h.told.watches != h.watching.Load() || h.told.refused != refused ||
+		h.bounds != nil && h.bounds.wrote.Load() && h.fleet.on.Clock.Since(h.told.counted) >= countEvery
+	return h.untold
+}
+
+// isUntold reports whether the status is to be written anew.
+func (h *hosted) isUntold() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.untold
+}
+
+// countEvery is how often at most what a plane has stored is counted while it is awake: all of it is read for that.
+const countEvery = 10 * time.Minute
+
+// describe says in a status what the plane uses. What is stored is counted if something was written since it was counted last: when the plane has
+// gone to sleep, and now and then before.
+func (f *Fleet) describe(ctx context.Context, h *hosted, p *Plane) error {
+	h.mu.Lock()
+	was, bounds := h.told, h.bounds
+	h.untold = false
+	h.mu.Unlock()
+	now := figures{requests: h.answered.Load(), watches: h.watching.Load(), objects: p.Status.Objects, bytes: p.Status.Bytes, refused: h.refused.all(), counted: was.counted}
+	at := f.on.Clock.Now()
+	due := p.Status.State != awake || at.Sub(was.counted) >= countEvery
+	if due && bounds != nil && bounds.wrote.Swap(false) || now.objects == 0 {
+		var err error
+		now.counted = at
+		if now.objects, now.bytes, err = f.usage(ctx, h.prefix()+"/"); err != nil {
+			if bounds != nil {
+				bounds.wrote.Store(true)
+			}
+			return err
+		}
+	}
+	if f.cfg.Embedded() {
+		p.Status.Requests, p.Status.Watches = now.requests, now.watches
+		now.limited = now.refused.Limits() > was.refused.Limits()
+		judge(p, was.refused, now.refused, at)
+	}
+	p.Status.Objects, p.Status.Bytes = now.objects, now.bytes
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = now
+	return nil
+}
+
+// judge sets the condition that says whether something was refused because of the limits. A plane of which nothing ever was has none.
+func judge(p *Plane, was, now v1alpha1.RefusedPlane, at time.Time) {
+	c := metav1.Condition{Type: withinLimits, Status: metav1.ConditionTrue, Reason: "NothingRefused", Message: "nothing was refused lately because of its limits",
+		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(at)}
+	if now.Limits() > was.Limits() {
+		c.Status, c.Reason = metav1.ConditionFalse, "Refused"
+		c.Message = fmt.Sprintf("refused lately because of its limits: %d requests (requestsPerSecond), %d watches, %d writes (objects, bytes)",
+			now.RequestsPerSecond-was.RequestsPerSecond, now.Watches-was.Watches, now.Storage-was.Storage)
+	} else if meta.FindStatusCondition(p.Status.Conditions, withinLimits) == nil {
+		return
+	}
+	meta.SetStatusCondition(&p.Status.Conditions, c)
+}
