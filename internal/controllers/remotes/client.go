@@ -8,8 +8,8 @@ import (
 	"io"
 	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
 // maxAnswer bounds what is read of an answer, in bytes.
@@ -66,19 +66,10 @@ func (c *Client) do(ctx context.Context, method, path, accept, contentType strin
 		return fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return statusOf(resp.StatusCode, b)
+		return apiclient.Refusal(resp.StatusCode, b)
 	}
 	if out == nil {
 		return nil
 	}
 	return json.Unmarshal(b, out)
-}
-
-// statusOf returns the answer to a request that has failed as an error.
-func statusOf(code int, body []byte) error {
-	st := metav1.Status{}
-	if json.Unmarshal(body, &st) != nil || st.Status == "" {
-		st = metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Message: string(body[:min(len(body), 1024)])}
-	}
-	return &apierrors.StatusError{ErrStatus: st}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
 	"github.com/kanzen-io/kanzen/internal/base/guard"
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
 const (
@@ -220,7 +221,7 @@ func (c *Client) watch(ctx context.Context, k *Kind, version string, e *Events) 
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
-		return "", statusOf(resp.StatusCode, body)
+		return "", apiclient.Refusal(resp.StatusCode, body)
 	}
 	bounded := &io.LimitedReader{R: resp.Body}
 	for events := json.NewDecoder(bounded); ; {

@@ -261,7 +261,7 @@ func (f *Fleet) settle(ctx context.Context, p *server.Plane, t *template) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
-	own := api{RoundTripper: p.Transport(controlplane.Itself())}
+	own := through(p.Transport(controlplane.Itself()))
 	if err := t.apply(ctx, f, own, t.same); err != nil {
 		return err
 	}
@@ -387,7 +387,7 @@ func (f *Fleet) quiet(ctx context.Context, p *server.Plane, own api) error {
 			continue
 		}
 		for _, ns := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
-			for own.do(ctx, http.MethodGet, fmt.Sprintf(path, ns), "", nil, nil) != nil {
+			for own.Do(ctx, http.MethodGet, fmt.Sprintf(path, ns), "", nil, nil) != nil {
 				if err := f.pause(ctx); err != nil {
 					return err
 				}

@@ -225,7 +225,7 @@ func TestExportCost(t *testing.T) {
 	binding := map[string]any{"apiVersion": "planes.kanzen.io/v1", "kind": "Binding", "metadata": map[string]any{"name": "widgets"},
 		"spec": map[string]any{"export": map[string]any{"plane": "provider", "name": "widgets"}}}
 	template := map[string]any{"apiVersion": Group + "/" + Version, "kind": "PlaneTemplate", "metadata": map[string]any{"name": "user"}, "spec": map[string]any{"objects": []any{binding}}}
-	if err := g.root.do(t.Context(), http.MethodPost, strings.TrimSuffix(templatesPath, "/"), "application/json", template, nil); err != nil {
+	if err := g.root.Do(t.Context(), http.MethodPost, strings.TrimSuffix(templatesPath, "/"), "application/json", template, nil); err != nil {
 		t.Fatal(err)
 	}
 	for n := range many {

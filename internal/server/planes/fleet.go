@@ -86,7 +86,7 @@ func (f *Fleet) settings(prefix string) *config.Config {
 // Run keeps the fleet until ctx ends; the root has started before. Call Stop then.
 func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	f.running = ctx
-	f.root = api{RoundTripper: root.Transport(controlplane.Itself())}
+	f.root = through(root.Transport(controlplane.Itself()))
 	f.url, f.ca = root.URL(), root.Authority()
 	f.audit.Store(root.Auditor())
 	if err := f.findBases(ctx); err != nil {

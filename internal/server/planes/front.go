@@ -148,7 +148,7 @@ func (f *Fleet) await(r *http.Request, name string) *hosted {
 	case <-ctx.Done():
 		return nil
 	}
-	if h == nil && presents(r) && f.root.do(ctx, http.MethodGet, planesPath+"/"+name, "", nil, nil) == nil {
+	if h == nil && presents(r) && f.root.Do(ctx, http.MethodGet, planesPath+"/"+name, "", nil, nil) == nil {
 		for h = f.find(name); h == nil && ctx.Err() == nil; h = f.find(name) {
 			<-f.on.Clock.After(time.Millisecond)
 		}

@@ -141,7 +141,7 @@ func (h *hostiles) furnishVictim() {
 		{"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"r1"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"plane-reader"},"subjects":[{"kind":"User","name":"reader"}]}`},
 		{"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"r2"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},"subjects":[{"kind":"User","name":"reader"}]}`},
 	} {
-		if err := h.ground.root.do(h.t.Context(), http.MethodPost, o[0], "application/json", []byte(o[1]), nil); err != nil {
+		if err := h.ground.root.Do(h.t.Context(), http.MethodPost, o[0], "application/json", []byte(o[1]), nil); err != nil {
 			h.t.Fatal(err)
 		}
 	}
@@ -179,7 +179,7 @@ func (h *hostiles) credentials(dir string) []*credential {
 	parts := strings.Split(strong, ".")
 	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + parts[1] + "."
 	var inRoot authenticationv1.TokenRequest
-	if err := h.ground.root.do(h.t.Context(), http.MethodPost, "/api/v1/namespaces/default/serviceaccounts/default/token", "application/json", []byte(`{}`), &inRoot); err != nil {
+	if err := h.ground.root.Do(h.t.Context(), http.MethodPost, "/api/v1/namespaces/default/serviceaccounts/default/token", "application/json", []byte(`{}`), &inRoot); err != nil {
 		h.t.Fatal(err)
 	}
 	set, err := h.keysOf(h.t.Context(), h.find("b"))
@@ -232,7 +232,7 @@ func (h *hostiles) loaded(cert, key []byte) *tls.Certificate {
 func (h *hostiles) kubeconfigPair(plane string) *tls.Certificate {
 	h.t.Helper()
 	var s corev1.Secret
-	if err := h.ground.root.do(h.t.Context(), http.MethodGet, secretsPath+"/"+kubeconfigSecret(plane), "", nil, &s); err != nil {
+	if err := h.ground.root.Do(h.t.Context(), http.MethodGet, secretsPath+"/"+kubeconfigSecret(plane), "", nil, &s); err != nil {
 		h.t.Fatal(err)
 	}
 	return h.pairIn(s.Data[KubeconfigKey])

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
 // This file makes each Plane what it is to be, and its status what it is.
@@ -38,12 +39,12 @@ func (f *Fleet) define(ctx context.Context) error {
 			return err
 		}
 		path := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + d.Metadata.Name + "?force=true&fieldManager=" + agent
-		if err := f.root.do(ctx, http.MethodPatch, path, applyPatch, document, nil); err != nil {
+		if err := f.root.Do(ctx, http.MethodPatch, path, apiclient.ApplyPatch, document, nil); err != nil {
 			return fmt.Errorf("define %s: %w", d.Metadata.Name, err)
 		}
 	}
 	for _, path := range []string{planesPath, templatesPath} {
-		for f.root.do(ctx, http.MethodGet, strings.TrimSuffix(path, "/")+"?limit=1", "", nil, nil) != nil {
+		for f.root.Do(ctx, http.MethodGet, strings.TrimSuffix(path, "/")+"?limit=1", "", nil, nil) != nil {
 			if err := f.pause(ctx); err != nil {
 				return err
 			}
@@ -83,7 +84,7 @@ func (f *Fleet) placed(p *Plane) bool {
 // keep makes one Plane what it is to be.
 func (f *Fleet) keep(ctx context.Context, name string) error {
 	var p Plane
-	err := f.root.do(ctx, http.MethodGet, planesPath+"/"+name, "", nil, &p)
+	err := f.root.Do(ctx, http.MethodGet, planesPath+"/"+name, "", nil, &p)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -175,7 +176,7 @@ func (f *Fleet) furnish(ctx context.Context, h *hosted, p *Plane, t *template) e
 		return err
 	}
 	defer h.leave()
-	return t.apply(ctx, f, api{RoundTripper: plane.Transport(controlplane.Itself())}, objects)
+	return t.apply(ctx, f, through(plane.Transport(controlplane.Itself())), objects)
 }
 
 // errFurnishing is why a plane is not ready while its template is applied.
@@ -184,7 +185,7 @@ var errFurnishing = errors.New("the objects of the template are being applied")
 // mark sets the finalizers of a Plane as it was seen.
 func (f *Fleet) mark(ctx context.Context, p *Plane, finalizers []string) error {
 	patch := map[string]any{"metadata": map[string]any{"finalizers": finalizers, "resourceVersion": p.ResourceVersion, "uid": p.UID}}
-	return f.root.do(ctx, http.MethodPatch, planesPath+"/"+p.Name, mergePatch, patch, p)
+	return f.root.Do(ctx, http.MethodPatch, planesPath+"/"+p.Name, apiclient.MergePatch, patch, p)
 }
 
 // tell writes the status; failure is why the plane is not ready, nil if it is.
@@ -211,7 +212,7 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 		return failure
 	}
 	patch := map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": p.Status}
-	if err := f.root.do(ctx, http.MethodPatch, planesPath+"/"+p.Name+"/status", mergePatch, patch, nil); err != nil && !apierrors.IsNotFound(err) {
+	if err := f.root.Do(ctx, http.MethodPatch, planesPath+"/"+p.Name+"/status", apiclient.MergePatch, patch, nil); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	return failure
@@ -288,7 +289,7 @@ func (f *Fleet) exists(ctx context.Context, uid types.UID) (bool, error) {
 			metav1.ObjectMeta `json:"metadata"`
 		}
 	}
-	err := f.root.do(ctx, http.MethodGet, planesPath, "", nil, &list)
+	err := f.root.Do(ctx, http.MethodGet, planesPath, "", nil, &list)
 	for _, p := range list.Items {
 		if p.UID == uid {
 			return true, err

@@ -13,6 +13,7 @@ import (
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
 
@@ -35,7 +36,7 @@ const (
 // keysOf reads the keys of a plane.
 func (f *Fleet) keysOf(ctx context.Context, h *hosted) (pki.Shared, error) {
 	var s corev1.Secret
-	if err := f.root.do(ctx, http.MethodGet, secretsPath+"/"+keysSecret(h.name), "", nil, &s); err != nil {
+	if err := f.root.Do(ctx, http.MethodGet, secretsPath+"/"+keysSecret(h.name), "", nil, &s); err != nil {
 		return nil, err
 	}
 	if len(s.OwnerReferences) != 1 || s.OwnerReferences[0].UID != h.uid {
@@ -50,7 +51,7 @@ func (f *Fleet) makeKeys(ctx context.Context, p *Plane) (pki.Shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return set, f.root.do(ctx, http.MethodPost, secretsPath, "application/json", f.secret(p, keysSecret(p.Name), keysType, set), nil)
+	return set, f.root.Do(ctx, http.MethodPost, secretsPath, "application/json", f.secret(p, keysSecret(p.Name), keysType, set), nil)
 }
 
 // writeKubeconfig writes the kubeconfig of a plane's administrator.
@@ -68,9 +69,9 @@ func (f *Fleet) writeKubeconfig(ctx context.Context, p *Plane, set pki.Shared) e
 		return err
 	}
 	s := f.secret(p, kubeconfigSecret(p.Name), kubeconfigType, map[string][]byte{KubeconfigKey: data})
-	err = f.root.do(ctx, http.MethodPost, secretsPath, "application/json", s, nil)
+	err = f.root.Do(ctx, http.MethodPost, secretsPath, "application/json", s, nil)
 	if apierrors.IsAlreadyExists(err) {
-		err = f.root.do(ctx, http.MethodPut, secretsPath+"/"+s.Name, "application/json", s, nil)
+		err = f.root.Do(ctx, http.MethodPut, secretsPath+"/"+s.Name, "application/json", s, nil)
 	}
 	return err
 }
@@ -78,7 +79,7 @@ func (f *Fleet) writeKubeconfig(ctx context.Context, p *Plane, set pki.Shared) e
 // renew writes the kubeconfig anew if its certificate ends soon. It is called when a plane wakes or goes to sleep.
 func (f *Fleet) renew(ctx context.Context, h *hosted, p *Plane) error {
 	var s corev1.Secret
-	err := f.root.do(ctx, http.MethodGet, secretsPath+"/"+kubeconfigSecret(p.Name), "", nil, &s)
+	err := f.root.Do(ctx, http.MethodGet, secretsPath+"/"+kubeconfigSecret(p.Name), "", nil, &s)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
@@ -97,9 +98,9 @@ func (f *Fleet) renew(ctx context.Context, h *hosted, p *Plane) error {
 // removeSecret deletes a secret of a plane. Another plane may have come to have its name, and that of its secrets.
 func (f *Fleet) removeSecret(ctx context.Context, h *hosted, name string) error {
 	var s corev1.Secret
-	err := f.root.do(ctx, http.MethodGet, secretsPath+"/"+name, "", nil, &s)
+	err := f.root.Do(ctx, http.MethodGet, secretsPath+"/"+name, "", nil, &s)
 	if err == nil && len(s.OwnerReferences) == 1 && s.OwnerReferences[0].UID == h.uid {
-		err = f.root.do(ctx, http.MethodDelete, secretsPath+"/"+name, "application/json", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}}, nil)
+		err = f.root.Do(ctx, http.MethodDelete, secretsPath+"/"+name, "application/json", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.UID}}, nil)
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
@@ -121,9 +122,9 @@ func (f *Fleet) secret(p *Plane, name string, kind corev1.SecretType, data map[s
 // Kubeconfig asks the root at a URL for the kubeconfig of a plane's administrator; nil: the plane is not ready, for the reason that is
 // returned. That there is no such plane is an error.
 func Kubeconfig(ctx context.Context, root http.RoundTripper, url, name string) (data []byte, reason string, err error) {
-	a := api{root, url}
+	a := api{apiclient.Client{RoundTripper: root, URL: url, Agent: agent}}
 	var p Plane
-	if err := a.do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &p); err != nil {
+	if err := a.Do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &p); err != nil {
 		return nil, "", err
 	}
 	if c := meta.FindStatusCondition(p.Status.Conditions, ready); c == nil || c.Status != metav1.ConditionTrue {
@@ -133,6 +134,6 @@ func Kubeconfig(ctx context.Context, root http.RoundTripper, url, name string) (
 		return nil, reason, nil
 	}
 	var s corev1.Secret
-	err = a.do(ctx, http.MethodGet, secretsPath+"/"+p.Status.Kubeconfig, "", nil, &s)
+	err = a.Do(ctx, http.MethodGet, secretsPath+"/"+p.Status.Kubeconfig, "", nil, &s)
 	return s.Data[KubeconfigKey], "", err
 }

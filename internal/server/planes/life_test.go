@@ -25,6 +25,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
 	"github.com/kanzen-io/kanzen/internal/store/pebble"
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
 var (
@@ -208,7 +209,7 @@ func (l *life) calm() {
 	l.t.Helper()
 	l.disk.calm(l.t)
 	for n := 0; ; n++ {
-		err := l.ground.root.do(l.t.Context(), http.MethodGet, planesPath+"?limit=1", "", nil, nil)
+		err := l.ground.root.Do(l.t.Context(), http.MethodGet, planesPath+"?limit=1", "", nil, nil)
 		if err == nil {
 			return
 		}
@@ -308,7 +309,7 @@ func (l *life) kill(name string) {
 		}
 		l.planes[name], l.perhaps[name] = map[string]string{}, map[string]string{}
 	case l.r.IntN(2) == 0:
-		if err := l.ground.root.do(l.t.Context(), http.MethodDelete, planesPath+"/"+name, "", nil, nil); err != nil {
+		if err := l.ground.root.Do(l.t.Context(), http.MethodDelete, planesPath+"/"+name, "", nil, nil); err != nil {
 			l.t.Fatal(err)
 		}
 		delete(l.planes, name)
@@ -324,7 +325,7 @@ func (l *life) kill(name string) {
 	}
 	for n := range l.names {
 		if name := fmt.Sprint("p", n); l.planes[name] == nil {
-			for l.ground.root.do(l.t.Context(), http.MethodGet, planesPath+"/"+name, "", nil, nil) == nil || l.find(name) != nil {
+			for l.ground.root.Do(l.t.Context(), http.MethodGet, planesPath+"/"+name, "", nil, nil) == nil || l.find(name) != nil {
 				if err := l.pause(l.t.Context()); err != nil {
 					l.t.Fatal(err)
 				}
@@ -353,7 +354,7 @@ func (l *life) check() {
 	}
 	var stored []string
 	var list corev1.SecretList
-	if err := l.ground.root.do(l.t.Context(), http.MethodGet, secretsPath, "", nil, &list); err != nil {
+	if err := l.ground.root.Do(l.t.Context(), http.MethodGet, secretsPath, "", nil, &list); err != nil {
 		l.t.Fatal(err)
 	}
 	for _, s := range list.Items {
@@ -375,13 +376,13 @@ func (l *life) check() {
 func (g *ground) delete(t *testing.T, name string, patch any) {
 	t.Helper()
 	for done := false; !done; {
-		if err := g.root.do(t.Context(), http.MethodDelete, planesPath+"/"+name, "", nil, nil); err != nil && !apierrors.IsNotFound(err) {
+		if err := g.root.Do(t.Context(), http.MethodDelete, planesPath+"/"+name, "", nil, nil); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
 		if patch != nil {
-			_ = g.root.do(t.Context(), http.MethodPatch, planesPath+"/"+name, mergePatch, patch, nil) // it may be gone
+			_ = g.root.Do(t.Context(), http.MethodPatch, planesPath+"/"+name, apiclient.MergePatch, patch, nil) // it may be gone
 		}
-		done = apierrors.IsNotFound(g.root.do(t.Context(), http.MethodGet, planesPath+"/"+name, "", nil, nil))
+		done = apierrors.IsNotFound(g.root.Do(t.Context(), http.MethodGet, planesPath+"/"+name, "", nil, nil))
 	}
 	for g.find(name) != nil { // until the watch has told
 		if err := g.pause(t.Context()); err != nil {

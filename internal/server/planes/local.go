@@ -21,12 +21,12 @@ func (f *Fleet) Create(ctx context.Context, name string) error {
 		return err
 	}
 	p := map[string]any{"apiVersion": Group + "/" + Version, "kind": "Plane", "metadata": map[string]any{"name": name}}
-	if err := f.root.do(ctx, http.MethodPost, planesPath, "application/json", p, nil); err != nil {
+	if err := f.root.Do(ctx, http.MethodPost, planesPath, "application/json", p, nil); err != nil {
 		return err
 	}
 	for {
 		var p Plane
-		if err := f.root.do(ctx, http.MethodGet, planesPath+"/"+name, "", nil, &p); err != nil {
+		if err := f.root.Do(ctx, http.MethodGet, planesPath+"/"+name, "", nil, &p); err != nil {
 			return err
 		}
 		if meta.IsStatusConditionTrue(p.Status.Conditions, ready) {
@@ -41,7 +41,7 @@ func (f *Fleet) Create(ctx context.Context, name string) error {
 // Delete deletes a plane and returns when nothing of it is left.
 func (f *Fleet) Delete(ctx context.Context, name string) error {
 	for {
-		if err := f.root.do(ctx, http.MethodDelete, planesPath+"/"+name, "", nil, nil); err != nil {
+		if err := f.root.Do(ctx, http.MethodDelete, planesPath+"/"+name, "", nil, nil); err != nil {
 			if apierrors.IsNotFound(err) {
 				return nil
 			}

@@ -30,6 +30,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
 // ground is a root control plane with a fleet, without a port.
@@ -84,7 +85,7 @@ func startWith(t testing.TB, cfg *config.Config, given process.Given) *ground {
 			t.Error(err)
 		}
 	}()
-	g.root, g.front = api{RoundTripper: root.Transport(controlplane.Itself())}, g.Front(root)
+	g.root, g.front = through(root.Transport(controlplane.Itself())), g.Front(root)
 	g.stop = sync.OnceFunc(func() {
 		err := g.Stop()
 		cancel()
@@ -122,7 +123,7 @@ func (g *ground) create(t testing.TB, name string, spec PlaneSpec) *Plane {
 
 func (g *ground) tryCreate(t testing.TB, name string, spec PlaneSpec) error {
 	p := map[string]any{"apiVersion": Group + "/" + Version, "kind": "Plane", "metadata": map[string]any{"name": name}, "spec": spec}
-	return g.root.do(t.Context(), http.MethodPost, planesPath, "application/json", p, nil)
+	return g.root.Do(t.Context(), http.MethodPost, planesPath, "application/json", p, nil)
 }
 
 // await waits until a Plane is as it is to be.
@@ -130,7 +131,7 @@ func (g *ground) await(t testing.TB, name string, is func(*Plane) bool) *Plane {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
 		var p Plane
-		if err := g.root.do(t.Context(), http.MethodGet, planesPath+"/"+name, "", nil, &p); err != nil {
+		if err := g.root.Do(t.Context(), http.MethodGet, planesPath+"/"+name, "", nil, &p); err != nil {
 			t.Fatal(err)
 		}
 		if is(&p) {
@@ -152,7 +153,7 @@ func (g *ground) administrator(t testing.TB, name string) *x509.Certificate {
 		return c
 	}
 	var s corev1.Secret
-	if err := g.root.do(t.Context(), http.MethodGet, secretsPath+"/"+kubeconfigSecret(name), "", nil, &s); err != nil {
+	if err := g.root.Do(t.Context(), http.MethodGet, secretsPath+"/"+kubeconfigSecret(name), "", nil, &s); err != nil {
 		t.Fatal(err)
 	}
 	var k clientcmdv1.Config
@@ -173,7 +174,7 @@ func (g *ground) ask(t testing.TB, as, name, method, path, body string) (int, st
 	t.Helper()
 	r := httptest.NewRequest(method, "https://root"+pathPrefix+name+path, strings.NewReader(body))
 	if method == http.MethodPatch {
-		r.Header.Set("Content-Type", applyPatch)
+		r.Header.Set("Content-Type", apiclient.ApplyPatch)
 	} else if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -287,11 +288,11 @@ func TestDelete(t *testing.T) {
 	g := start(t, settings(t.TempDir()))
 	first := g.create(t, "one", PlaneSpec{})
 	g.must(t, "one", "POST", configMaps, `{"metadata":{"name":"c"}}`, nil)
-	if err := g.root.do(t.Context(), http.MethodDelete, planesPath+"/one", "", nil, nil); err != nil {
+	if err := g.root.Do(t.Context(), http.MethodDelete, planesPath+"/one", "", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if g.root.do(t.Context(), http.MethodGet, planesPath+"/one", "", nil, nil) != nil {
+		if g.root.Do(t.Context(), http.MethodGet, planesPath+"/one", "", nil, nil) != nil {
 			break
 		}
 		if time.Now().After(end) {
@@ -302,7 +303,7 @@ func TestDelete(t *testing.T) {
 		t.Errorf("%d keys are left: %v", n, err)
 	}
 	var secrets corev1.SecretList
-	if err := g.root.do(t.Context(), http.MethodGet, secretsPath, "", nil, &secrets); err != nil || len(secrets.Items) > 0 {
+	if err := g.root.Do(t.Context(), http.MethodGet, secretsPath, "", nil, &secrets); err != nil || len(secrets.Items) > 0 {
 		t.Errorf("secrets are left: %v, %v", secrets.Items, err)
 	}
 	delete(g.certs, "one")
@@ -329,7 +330,7 @@ func TestLimits(t *testing.T) {
 	limit := func(l Limits) {
 		t.Helper()
 		patch := map[string]any{"spec": map[string]any{"limits": l}}
-		if err := g.root.do(t.Context(), http.MethodPatch, planesPath+"/one", mergePatch, patch, nil); err != nil {
+		if err := g.root.Do(t.Context(), http.MethodPatch, planesPath+"/one", apiclient.MergePatch, patch, nil); err != nil {
 			t.Fatal(err)
 		}
 		h := g.find("one")
@@ -358,7 +359,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("in the place of one that is gone: %d %s", code, answer)
 	}
 	patch := []byte(`{"spec":{"limits":null}}`)
-	if err := g.root.do(t.Context(), http.MethodPatch, planesPath+"/one", mergePatch, patch, nil); err != nil {
+	if err := g.root.Do(t.Context(), http.MethodPatch, planesPath+"/one", apiclient.MergePatch, patch, nil); err != nil {
 		t.Fatal(err)
 	}
 	limit(Limits{Bytes: size + 3*2000, RequestsPerSecond: 2})
@@ -410,7 +411,7 @@ func TestTemplate(t *testing.T) {
 			},
 		},
 	}
-	if err := g.root.do(t.Context(), http.MethodPost, strings.TrimSuffix(templatesPath, "/"), "application/json", template, nil); err != nil {
+	if err := g.root.Do(t.Context(), http.MethodPost, strings.TrimSuffix(templatesPath, "/"), "application/json", template, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, owner := range []string{"ann", `b"ob`} {
@@ -433,7 +434,7 @@ func TestTemplate(t *testing.T) {
 	}
 	wrong := map[string]any{"apiVersion": Group + "/" + Version, "kind": "PlaneTemplate", "metadata": map[string]any{"name": "wrong"},
 		"spec": map[string]any{"objects": []any{map[string]any{"apiVersion": "example.org/v1", "kind": "Other", "metadata": map[string]any{"name": "x"}}}}}
-	if err := g.root.do(t.Context(), http.MethodPost, strings.TrimSuffix(templatesPath, "/"), "application/json", wrong, nil); err != nil {
+	if err := g.root.Do(t.Context(), http.MethodPost, strings.TrimSuffix(templatesPath, "/"), "application/json", wrong, nil); err != nil {
 		t.Fatal(err)
 	}
 	for name, spec := range map[string]PlaneSpec{
@@ -497,7 +498,7 @@ func TestByName(t *testing.T) {
 func TestRenewal(t *testing.T) {
 	g := start(t, settings(t.TempDir()))
 	g.create(t, "one", PlaneSpec{})
-	if err := g.root.do(t.Context(), http.MethodPatch, secretsPath+"/"+kubeconfigSecret("one"), mergePatch, []byte(`{"data":{"value":"e30="}}`), nil); err != nil {
+	if err := g.root.Do(t.Context(), http.MethodPatch, secretsPath+"/"+kubeconfigSecret("one"), apiclient.MergePatch, []byte(`{"data":{"value":"e30="}}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	p, err := g.find("one").enter(t.Context())
@@ -562,7 +563,7 @@ func TestServers(t *testing.T) {
 	a.must(t, "two", "GET", "/api/v1/namespaces", "", nil)
 	var before, after Plane
 	for _, p := range []*Plane{&before, &after} {
-		if err := a.root.do(t.Context(), http.MethodGet, planesPath+"/one", "", nil, p); err != nil {
+		if err := a.root.Do(t.Context(), http.MethodGet, planesPath+"/one", "", nil, p); err != nil {
 			t.Fatal(err)
 		}
 		for _, g := range []*ground{a, b} {

@@ -1,85 +1,31 @@
 package planes
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
 // agent is the User-Agent of this package's requests, and so its field manager.
 const agent = "kanzen-planes"
 
-// api makes requests of an API.
-type api struct {
-	http.RoundTripper
-	at string // its URL; "": RoundTripper knows
-}
+// api is the API of the root, or of a plane.
+type api struct{ apiclient.Client }
 
-// The media types of patches.
-const (
-	applyPatch = "application/apply-patch+yaml"
-	mergePatch = "application/merge-patch+json"
-)
-
-// do makes a request and decodes the answer into out, if that is not nil. A refusal is an *apierrors.StatusError.
-func (a api) do(ctx context.Context, method, path, contentType string, body, out any) error {
-	resp, err := a.send(ctx, method, path, contentType, body)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode >= http.StatusBadRequest {
-		var status metav1.Status
-		if json.Unmarshal(data, &status) != nil || status.Code == 0 {
-			status = metav1.Status{Status: metav1.StatusFailure, Code: int32(resp.StatusCode), Message: string(data)}
-		}
-		return &apierrors.StatusError{ErrStatus: status}
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(data, out)
-}
-
-func (a api) send(ctx context.Context, method, path, contentType string, body any) (*http.Response, error) {
-	var content io.Reader
-	if body != nil {
-		data, ok := body.([]byte)
-		if !ok {
-			var err error
-			if data, err = json.Marshal(body); err != nil {
-				return nil, err
-			}
-		}
-		content = bytes.NewReader(data)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, cmp.Or(a.at, "https://root")+path, content)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("User-Agent", agent)
-	if body != nil {
-		req.Header.Set("Content-Type", contentType)
-	}
-	return a.RoundTrip(req)
-}
+// through returns the API behind a transport of this process.
+func through(t http.RoundTripper) api { return api{apiclient.Client{RoundTripper: t, Agent: agent}} }
 
 // create creates an object; that it exists is no error.
 func (a api) create(ctx context.Context, path string, obj any) error {
-	err := a.do(ctx, http.MethodPost, path, "application/json", obj, nil)
+	err := a.Do(ctx, http.MethodPost, path, "application/json", obj, nil)
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -105,7 +51,7 @@ func (a api) follow(ctx context.Context, after func(time.Duration) <-chan time.T
 			metav1.ListMeta `json:"metadata"`
 			Items           []Plane `json:"items"`
 		}
-		err := a.do(ctx, http.MethodGet, planesPath, "", nil, &list)
+		err := a.Do(ctx, http.MethodGet, planesPath, "", nil, &list)
 		for err == nil {
 			if list.Items != nil {
 				all(list.Items)
@@ -125,7 +71,7 @@ func (a api) follow(ctx context.Context, after func(time.Duration) <-chan time.T
 
 // watch watches from a revision on until the watch ends, and returns the revision to go on from.
 func (a api) watch(ctx context.Context, from string, set, gone func(*Plane)) (string, error) {
-	resp, err := a.send(ctx, http.MethodGet, planesPath+"?watch=true&allowWatchBookmarks=true&resourceVersion="+from, "", nil)
+	resp, err := a.Send(ctx, http.MethodGet, planesPath+"?watch=true&allowWatchBookmarks=true&resourceVersion="+from, "", nil)
 	if err != nil {
 		return from, err
 	}

@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
 // This file makes planes of templates.
@@ -34,7 +36,7 @@ func (f *Fleet) templateOf(ctx context.Context, p *Plane) (*template, error) {
 	if p.Spec.Template == "" {
 		return t, nil
 	}
-	if err := f.root.do(ctx, http.MethodGet, templatesPath+p.Spec.Template, "", nil, &t.PlaneTemplate); err != nil {
+	if err := f.root.Do(ctx, http.MethodGet, templatesPath+p.Spec.Template, "", nil, &t.PlaneTemplate); err != nil {
 		return nil, err
 	}
 	known := map[string]bool{}
@@ -148,7 +150,7 @@ func applyOne(ctx context.Context, own api, o *unstructured.Unstructured) error 
 			Namespaced bool   `json:"namespaced"`
 		} `json:"resources"`
 	}
-	if err := own.do(ctx, http.MethodGet, base, "", nil, &list); err != nil {
+	if err := own.Do(ctx, http.MethodGet, base, "", nil, &list); err != nil {
 		return &unknownKindError{gvk}
 	}
 	for _, r := range list.Resources {
@@ -164,7 +166,7 @@ func applyOne(ctx context.Context, own api, o *unstructured.Unstructured) error 
 			path += "/namespaces/" + ns
 		}
 		path += "/" + r.Name + "/" + o.GetName() + "?force=true&fieldManager=" + agent
-		return own.do(ctx, http.MethodPatch, path, applyPatch, o.Object, nil)
+		return own.Do(ctx, http.MethodPatch, path, apiclient.ApplyPatch, o.Object, nil)
 	}
 	return &unknownKindError{gvk}
 }

@@ -24,14 +24,14 @@ func TestUse(t *testing.T) {
 		g.ask(t, "one", "one", "POST", configMaps, fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n))
 	}
 	var all v1alpha1.PlaneStatList
-	if err := g.root.do(t.Context(), http.MethodGet, statsPath, "", nil, &all); err != nil || len(all.Items) != 2 {
+	if err := g.root.Do(t.Context(), http.MethodGet, statsPath, "", nil, &all); err != nil || len(all.Items) != 2 {
 		t.Fatalf("%v, %+v", err, all)
 	}
 	one, idle := all.Items[0], all.Items[1]
 	if one.Name != "one" || one.State != awake || one.Requests != 3 || one.RefusedBy.Storage == 0 || one.Refused != one.RefusedBy.All() || one.Seats == 0 || one.Wakes != 1 || idle.State != asleep || idle.Wakes != 0 {
 		t.Errorf("%+v", all.Items)
 	}
-	if err := g.root.do(t.Context(), http.MethodGet, statsPath+"?fieldSelector=state%3DAwake", "", nil, &all); err != nil || len(all.Items) != 1 {
+	if err := g.root.Do(t.Context(), http.MethodGet, statsPath+"?fieldSelector=state%3DAwake", "", nil, &all); err != nil || len(all.Items) != 1 {
 		t.Errorf("those that are awake: %v, %+v", err, all)
 	}
 

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
 // This file makes bindings what they are to be.
@@ -267,14 +269,14 @@ func (b *binding) adopt(ctx context.Context, is, d *apiextensionsv1.CustomResour
 		made.Kind, made.APIVersion = "CustomResourceDefinition", apiextensionsv1.SchemeGroupVersion.String()
 		made.Annotations[exportAnnotation] = b.of.String()
 		made.OwnerReferences = []metav1.OwnerReference{{APIVersion: Group + "/" + Version, Kind: "Binding", Name: b.Name, UID: b.UID, Controller: &yes}}
-		return "", b.api.do(ctx, http.MethodPost, definitionsPath+"?fieldManager="+manager, jsonBody, made, nil)
+		return "", b.api.Do(ctx, http.MethodPost, definitionsPath+"?fieldManager="+manager, apiclient.JSON, made, nil)
 	}
 	misfits, err := b.misfits(ctx, d)
 	if err != nil || misfits != "" {
 		return misfits, err
 	}
 	var now apiextensionsv1.CustomResourceDefinition
-	if err := b.api.do(ctx, http.MethodGet, path, "", nil, &now); err != nil {
+	if err := b.api.Do(ctx, http.MethodGet, path, "", nil, &now); err != nil {
 		return "", err
 	}
 	if err := b.dropVersions(ctx, &now, d); err != nil {
@@ -284,7 +286,7 @@ func (b *binding) adopt(ctx context.Context, is, d *apiextensionsv1.CustomResour
 	for name, value := range d.Annotations {
 		now.Annotations[name] = value
 	}
-	err = b.api.do(ctx, http.MethodPut, path+"?fieldManager="+manager, jsonBody, &now, nil)
+	err = b.api.Do(ctx, http.MethodPut, path+"?fieldManager="+manager, apiclient.JSON, &now, nil)
 	if apierrors.IsInvalid(err) {
 		return err.Error(), nil
 	}
@@ -301,7 +303,7 @@ func (b *binding) dropVersions(ctx context.Context, now, d *apiextensionsv1.Cust
 		keep = []string{storageVersion(d)}
 	}
 	now.Status.StoredVersions = keep
-	return b.api.do(ctx, http.MethodPut, definitionsPath+"/"+d.Name+"/status?fieldManager="+manager, jsonBody, now, now)
+	return b.api.Do(ctx, http.MethodPut, definitionsPath+"/"+d.Name+"/status?fieldManager="+manager, apiclient.JSON, now, now)
 }
 
 // rolesPath is where the roles of exports are.

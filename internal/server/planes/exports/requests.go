@@ -1,10 +1,7 @@
 package exports
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"io"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
 // This file has the controller's requests to planes.
@@ -22,9 +20,13 @@ import (
 const manager = "kanzen-exports"
 
 // api makes requests to one plane, which wake it.
-type api struct{ http.RoundTripper }
+type api struct{ apiclient.Client }
 
-func (e *Exports) api(plane string) api { return api{e.Planes.Transport(plane, controlplane.Itself())} }
+func (e *Exports) api(plane string) api {
+	return through(e.Planes.Transport(plane, controlplane.Itself()))
+}
+
+func through(t http.RoundTripper) api { return api{apiclient.Client{RoundTripper: t, Agent: manager}} }
 
 // provider is the user that an export is in the planes that bind it.
 func provider(r ref) user.Info {
@@ -34,58 +36,12 @@ func provider(r ref) user.Info {
 // userPrefix begins the names of the users that exports are.
 const userPrefix = "system:kanzen:export:"
 
-// The types of request bodies.
-const (
-	jsonBody   = "application/json"
-	mergePatch = "application/merge-patch+json"
-)
-
-// do makes a request and decodes the answer into out, if that is not nil. A refusal is an *apierrors.StatusError.
-func (a api) do(ctx context.Context, method, path, contentType string, body, out any) error {
-	var content io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		content = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "https://plane"+path, content)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("User-Agent", manager)
-	if body != nil {
-		req.Header.Set("Content-Type", contentType)
-	}
-	resp, err := a.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode >= http.StatusBadRequest {
-		var status metav1.Status
-		if json.Unmarshal(data, &status) != nil || status.Code == 0 {
-			status = metav1.Status{Status: metav1.StatusFailure, Code: int32(resp.StatusCode), Message: string(data)}
-		}
-		return &apierrors.StatusError{ErrStatus: status}
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(data, out)
-}
-
 const ownPath = "/apis/" + Group + "/" + Version + "/"
 
 // status writes the status of an export or a binding.
 func (a api) status(ctx context.Context, resource, name string, uid types.UID, status any) error {
 	patch := map[string]any{"metadata": map[string]any{"uid": uid}, "status": status}
-	err := a.do(ctx, http.MethodPatch, ownPath+resource+"/"+name+"/status", mergePatch, patch, nil)
+	err := a.Do(ctx, http.MethodPatch, ownPath+resource+"/"+name+"/status", apiclient.MergePatch, patch, nil)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -96,23 +52,23 @@ func (a api) status(ctx context.Context, resource, name string, uid types.UID, s
 func (a api) finalizers(ctx context.Context, b *Binding, finalizers []string) error {
 	var now Binding
 	path := ownPath + "bindings/" + b.Name
-	if err := a.do(ctx, http.MethodGet, path, "", nil, &now); err != nil || now.UID != b.UID {
+	if err := a.Do(ctx, http.MethodGet, path, "", nil, &now); err != nil || now.UID != b.UID {
 		return ignoreMissing(err)
 	}
 	patch := map[string]any{"metadata": map[string]any{"finalizers": finalizers, "uid": b.UID, "resourceVersion": now.ResourceVersion}}
-	return ignoreMissing(a.do(ctx, http.MethodPatch, path, mergePatch, patch, nil))
+	return ignoreMissing(a.Do(ctx, http.MethodPatch, path, apiclient.MergePatch, patch, nil))
 }
 
 // apply makes an object what it is to be.
 func (a api) apply(ctx context.Context, path string, object any) error {
-	return a.do(ctx, http.MethodPatch, path+"?force=true&fieldManager="+manager, "application/apply-patch+yaml", object, nil)
+	return a.Do(ctx, http.MethodPatch, path+"?force=true&fieldManager="+manager, apiclient.ApplyPatch, object, nil)
 }
 
 // remove deletes the object of a UID.
 func (a api) remove(ctx context.Context, path string, uid types.UID) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 	options.Kind, options.APIVersion = "DeleteOptions", "v1"
-	return ignoreMissing(a.do(ctx, http.MethodDelete, path, jsonBody, options, nil))
+	return ignoreMissing(a.Do(ctx, http.MethodDelete, path, apiclient.JSON, options, nil))
 }
 
 func ignoreMissing(err error) error {

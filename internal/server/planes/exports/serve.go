@@ -162,7 +162,7 @@ func (e *Exports) serveOne(w http.ResponseWriter, r *http.Request, v *view, o *o
 	}
 	transport := e.Planes.Transport(plane, provider(of))
 	if !which.Empty() {
-		if err := e.narrow(inner, info, which, api{transport}); err != nil {
+		if err := e.narrow(inner, info, which, through(transport)); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,7 @@ func (e *Exports) narrow(r *http.Request, i *request.Info, which labels.Selector
 				Labels map[string]string `json:"labels"`
 			} `json:"metadata"`
 		}
-		if err := one.do(r.Context(), http.MethodGet, r.URL.Path, "", nil, &object); err != nil {
+		if err := one.Do(r.Context(), http.MethodGet, r.URL.Path, "", nil, &object); err != nil {
 			return err
 		}
 		if !which.Matches(labels.Set(object.Metadata.Labels)) {
