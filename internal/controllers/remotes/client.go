@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 
-
 	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
