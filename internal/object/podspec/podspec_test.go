@@ -149,6 +149,35 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestCertificateLifetimeWords compares the messages that conformance compares.
+func TestCertificateLifetimeWords(t *testing.T) {
+	base := readPod(t, "testdata/web.yaml")
+	Policy{}.DefaultPod(base)
+	for _, tt := range []struct {
+		signer  string
+		seconds int32
+		want    string
+	}{
+		{"example.com/signer", 3599, "if provided, maxExpirationSeconds must be >= 3600"},
+		{"example.com/signer", 3600, ""},
+		{"example.com/signer", 91 * 24 * 3600, ""},
+		{"example.com/signer", 91*24*3600 + 1, "if provided, maxExpirationSeconds must be <= 7862400"},
+		{"kubernetes.io/signer", 24*3600 + 1, "if provided, maxExpirationSeconds must be <= 86400"},
+	} {
+		p := base.DeepCopy()
+		p.Spec.Volumes = append(p.Spec.Volumes, projected(corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{
+			SignerName: tt.signer, KeyType: "ED25519", MaxExpirationSeconds: new(tt.seconds), CredentialBundlePath: "a",
+		}}))
+		got := ""
+		for _, err := range ValidateSpec(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), Options{Pod: true}) {
+			got += err.Detail
+		}
+		if got != tt.want {
+			t.Errorf("%s, %d s: %q, not %q", tt.signer, tt.seconds, got, tt.want)
+		}
+	}
+}
+
 func projected(sources ...corev1.VolumeProjection) corev1.Volume {
 	v := corev1.Volume{Name: "v"}
 	v.Projected = &corev1.ProjectedVolumeSource{DefaultMode: new(int32(0o644)), Sources: sources}

@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -44,7 +45,13 @@ func podCertificate(c *corev1.PodCertificateProjection, claim func(string), e ru
 		e.AddError(field.NotSupported(e.Path.Child("keyType"), c.KeyType, keyTypes))
 	}
 	if s := c.MaxExpirationSeconds; s != nil {
-		e.CertificateLifetime("maxExpirationSeconds", c.SignerName, *s)
+		// Conformance compares these words.
+		switch shortest, longest := rules.CertificateLifetimes(c.SignerName); {
+		case *s < shortest:
+			e.Field("maxExpirationSeconds").Invalid(*s, fmt.Sprintf("if provided, maxExpirationSeconds must be >= %d", shortest))
+		case *s > longest:
+			e.Field("maxExpirationSeconds").Invalid(*s, fmt.Sprintf("if provided, maxExpirationSeconds must be <= %d", longest))
+		}
 	}
 	n := 0
 	for _, f := range []struct{ name, path string }{

@@ -71,15 +71,13 @@ func TrustBundleName(signer string) NameRule {
 	}
 }
 
-// CertificateLifetime validates the longest lifetime that a pod's certificate may have, in seconds. Kubernetes' own signers issue
-// certificates for a day at most.
-func (e Errors) CertificateLifetime(name, signer string, seconds int32) {
-	const shortest, longest, longestOwn = 3600, 91 * 24 * 3600, 24 * 3600
-	most := int64(longest)
+// CertificateLifetimes are the shortest and the longest lifetime in seconds that a pod may ask for its certificate. Kubernetes' own
+// signers issue certificates for a day at most.
+func CertificateLifetimes(signer string) (shortest, longest int32) {
 	if IsKubernetesSigner(signer) {
-		most = longestOwn
+		return 3600, 24 * 3600
 	}
-	e.Range(name, int64(seconds), shortest, most)
+	return 3600, 91 * 24 * 3600
 }
 
 // UserAnnotations validates what a pod tells the signer of its certificate. Every key needs a domain.

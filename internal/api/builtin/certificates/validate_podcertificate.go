@@ -38,7 +38,8 @@ func validatePodCertificate(_ context.Context, r *certificatesv1beta1.PodCertifi
 		e.Field("maxExpirationSeconds").Required("must be set")
 		return e.List()
 	}
-	e.CertificateLifetime("maxExpirationSeconds", s.SignerName, *s.MaxExpirationSeconds)
+	shortest, longest := rules.CertificateLifetimes(s.SignerName)
+	e.Range("maxExpirationSeconds", int64(*s.MaxExpirationSeconds), int64(shortest), int64(longest))
 	requestedKey(s, e)
 	return e.List()
 }
