@@ -1,3 +1,3 @@
-// Package access decides who sends a request (authn), what they may do (authz), and what is written down about it (audit). The chain
-// calls all three; admission and the engine ask authz only for second objects.
+// Package access decides who sends a request (authn) and what they may do (authz), and records it (audit). The chain calls all
+// three. Admission and the engine ask authz only about further objects that a request concerns.
 package access

@@ -1,3 +1,3 @@
-// Package backup has databases as files: snapshots and what looks into them, and the databases of kine that become snapshots. It
-// reads records of keys and never a running view.
+// Package backup contains databases as files: snapshots and the tools that read them, and databases of kine, which become
+// snapshots. It reads key records, never a running view.
 package backup

@@ -1,3 +1,3 @@
-// Package base is the ground floor: folders that know nothing of Kubernetes and of each other little. Locks on files, the work queue
-// of controllers, spans, histograms, logs, clocks. Anything may use them.
+// Package base is the ground floor. Its folders know nothing about Kubernetes and little about each other: file locks, the work
+// queue of controllers, spans, histograms, logs, clocks. Everything above may use them.
 package base

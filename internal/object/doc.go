@@ -1,4 +1,4 @@
-// Package object has what can be said of an API object by itself, without a server: its type as a tree, JSON, protobuf and CBOR,
-// patches, field management, schemas, expressions, the gates of its fields, and the checks that kinds share. Nothing here knows who
-// asks, where objects are stored, or that others exist.
+// Package object contains what concerns an API object alone: its type as a tree, JSON, protobuf and CBOR, patches, field management,
+// schemas, expressions, the feature gates of its fields, and the checks that several kinds share. Nothing here knows who sends a
+// request, where objects are stored, or which other objects exist.
 package object

@@ -1,3 +1,3 @@
-// Package wire has the connections outward and what they speak: certificates, proxies of egress, kubelets, upgrades and SPDY,
-// webhooks named by a kubeconfig, KMS plugins, requests passed on to other API servers. It decides nothing about requests.
+// Package wire contains connections to other programs and their protocols: certificates, egress proxies, kubelets, upgraded
+// connections and SPDY, webhooks, KMS plugins, and requests that are passed on to other API servers. It decides nothing about requests.
 package wire
