@@ -8,9 +8,10 @@ GOFLAGS_STATIC := -ldflags '-s -w'
 export CGO_ENABLED ?= 0
 export GOFLAGS ?= '-toolexec=env GOGC=400 GOMEMLIMIT=1GiB'
 # Packages whose goroutines meet; they are tested with the race detector.
-RACE := ./internal/store/... ./internal/engine/... ./internal/object/fieldmanager/... ./internal/access/authn/... ./internal/access/authz/... ./internal/chain/... \
-	./internal/controllers/allocation/... ./internal/server/controlplane/... ./internal/wire/frontproxy/... ./internal/controllers/kubernetesservice/... ./internal/controllers/... ./internal/api/crd/... ./internal/server/... ./internal/engine/admission/... ./internal/access/audit/... \
-	./internal/api/catalog/... ./internal/engine/inprocess/... ./internal/process/keys/... ./internal/chain/flowcontrol/... ./internal/wire/remote/... ./internal/wire/egress/... ./internal/object/cel/... ./internal/observe/tracing/... ./internal/base/span/... ./internal/base/live/... ./pkg/...
+RACE := ./internal/store/... ./internal/engine/... ./internal/access/... ./internal/chain/... ./internal/controllers/... ./internal/api/catalog/... \
+	./internal/api/crd/... ./internal/object/fieldmanager/... ./internal/object/cel/... ./internal/process/keys/... ./internal/wire/remote/... \
+	./internal/wire/egress/... ./internal/wire/frontproxy/... ./internal/observe/tracing/... ./internal/base/span/... ./internal/base/live/... \
+	./internal/server ./internal/server/controlplane ./pkg/...
 
 # Systems whose code cross-vet checks; lint and the tests look at that of this one.
 SYSTEMS ?= darwin windows
@@ -114,11 +115,11 @@ race: build
 
 # What race leaves out of unit: other packages, and the tests that -short leaves out or makes shorter. Both together run each package
 # once: a test that passes under the race detector is not run again without it.
-SHORTER = $(shell grep -rl --include='*_test.go' 'testing\.Short()' $(RACE:/...=))
+SHORTER = $(shell $(GO) list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' $(RACE) | xargs grep -l 'testing\.Short()')
 unraced:
 	$(TEST) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(RACE)))
 	cd site && $(TEST) ./...
-	$(TEST) -run "^($$(awk '/^func / { name = $$2; sub(/\(.*/, "", name) } /testing\.Short\(\)/ { print name }' $(SHORTER) | paste -sd '|'))$$" $(sort $(addprefix ./,$(patsubst ./%,%,$(dir $(SHORTER)))))
+	$(TEST) -run "^($$(awk '/^func / { name = $$2; sub(/\(.*/, "", name) } /testing\.Short\(\)/ { print name }' $(SHORTER) | paste -sd '|'))$$" $(sort $(dir $(SHORTER)))
 
 # All packages of tests run the one binary that was built. The Go tool does not see when that changes: it keeps no results (-count=1).
 e2e: build
