@@ -26,10 +26,12 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
@@ -44,7 +46,7 @@ type credential struct {
 	knows     bool   // it may read Planes
 }
 
-// hostiles is a root with two planes: a, and b, which attacks it.
+// hostiles is a root with three planes: a; b, which attacks it; and c, which has bound what b exports and shows it just that.
 type hostiles struct {
 	*ground
 	t      *testing.T
@@ -103,10 +105,15 @@ func newHostiles(t *testing.T) *hostiles {
 	h := &hostiles{ground: g, t: t, log: cfg.AuditLog.Path}
 	h.uid = string(g.create(t, "a", PlaneSpec{}).UID)
 	g.create(t, "b", PlaneSpec{})
-	h.secret = []string{"mark-of-a", "mark-of-root", base64.StdEncoding.EncodeToString([]byte("mark-of-a")), base64.StdEncoding.EncodeToString([]byte("mark-of-root")), cfg.DataDir,
-		"go_memstats", "process_resident", "kanzen_plane", "runtime.gopark", "PRIVATE KEY"}
+	g.create(t, "c", PlaneSpec{})
+	for _, mark := range []string{"mark-of-a", "mark-of-c", "mark-of-root"} {
+		h.secret = append(h.secret, mark, base64.StdEncoding.EncodeToString([]byte(mark)))
+	}
+	h.secret = append(h.secret, cfg.DataDir,
+		"go_memstats", "process_resident", "kanzen_plane", "runtime.gopark", "PRIVATE KEY")
 	h.furnishVictim()
 	h.furnishAttacker()
+	h.furnishConsumer()
 	const authInfo = "/configmaps/kube-system/extension-apiserver-authentication" // a writes its own in the background
 	for h.stored()[g.find("a").prefix()+authInfo] == "" {
 		if err := g.pause(t.Context()); err != nil {
@@ -166,6 +173,24 @@ func (h *hostiles) furnishAttacker() {
 	}
 	h.must(h.t, "b", "PATCH", "/api/v1/nodes/n/status?fieldManager=t&force=true", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},
 		"status":{"addresses":[{"type":"InternalIP","address":"127.0.0.1"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":`+port+`}}}}`, nil)
+}
+
+// furnishConsumer has b export a kind, with a claim, and c bind it without accepting that.
+func (h *hostiles) furnishConsumer() {
+	h.must(h.t, "b", "POST", definitionsPath, widgets(""), nil)
+	h.must(h.t, "b", "POST", exportsPath, `{"apiVersion":"planes.kanzen.io/v1","kind":"Export","metadata":{"name":"widgets"},"spec":{"resources":[{"group":"example.com","resource":"widgets"}],
+		"consumers":{"planes":["c"]},"claims":[`+mapsClaim+`]}}`, nil)
+	for _, o := range [][2]string{
+		{"/api/v1/namespaces", `{"metadata":{"name":"shop","labels":{"of":"mark-of-c"}}}`},
+		{"/api/v1/namespaces/shop/configmaps", `{"metadata":{"name":"c"},"data":{"of":"mark-of-c"}}`},
+		{"/api/v1/namespaces/shop/secrets", `{"metadata":{"name":"s"},"stringData":{"of":"mark-of-c"}}`},
+		{bindingsPath, `{"apiVersion":"planes.kanzen.io/v1","kind":"Binding","metadata":{"name":"widgets","annotations":{"of":"mark-of-c"}},"spec":{"export":{"plane":"b","name":"widgets"}}}`},
+	} {
+		h.must(h.t, "c", "POST", o[0], o[1], nil)
+	}
+	h.becomes(h.t, "c", exports.Bound, metav1.ConditionTrue)
+	h.must(h.t, "c", "POST", widgetsPath, widget("c", 1), nil)
+	h.must(h.t, "b", "GET", exports.Path+"/widgets/planes/c"+widgetsPath+"/c", "", nil)
 }
 
 // credentials are those of b, those that its authorities can make, and those of users of the root.
@@ -331,7 +356,7 @@ func (h *hostiles) judge(a *attack, code int, answer string) {
 	}
 }
 
-// judgeEvents looks at the audit log: a has served nobody, but for its health, and the root only what its users may do.
+// judgeEvents looks at the audit log: a has served nobody, but for its health, c only what it has bound, and the root only what its users may do.
 func (h *hostiles) judgeEvents(n int) {
 	data, err := os.ReadFile(h.log)
 	if err != nil {
@@ -355,12 +380,14 @@ func (h *hostiles) judgeEvents(n int) {
 		case !served || plane == "b":
 		case plane == "a" && (!public || e.User.Username != "system:anonymous"):
 			h.t.Errorf("the plane has served %s", line)
+		case plane == "c" && (e.ObjectRef == nil || e.ObjectRef.Resource != "widgets") && !public:
+			h.t.Errorf("the plane that has bound widgets has served %s", line)
 		case plane == "" && !h.rootMay(&e):
 			h.t.Errorf("the root has served %s", line)
 		}
 	}
 	h.t.Logf("audit events by plane: %v", counts)
-	if counts["a"] < n/10 || counts["b"] < n/50 || counts[""] < n/50 {
+	if counts["a"] < n/10 || counts["b"] < n/50 || counts[""] < n/50 || counts["c"] == 0 {
 		h.t.Error("the requests went elsewhere than they should")
 	}
 }

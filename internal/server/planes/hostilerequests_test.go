@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 )
 
 // This file makes the requests of TestHostile: each is a credential, an address, a path below that, a method, a body and headers.
@@ -58,6 +60,7 @@ type collection struct {
 var pages = []string{"/", "/api", "/apis", "/version", "/healthz", "/livez?verbose", "/readyz/ping", "/metrics", "/metrics/slis", "/statusz", "/flagz", "/openapi/v3", "/openapi/v3/api/v1",
 	"/.well-known/openid-configuration", "/openid/v1/jwks", "/debug/api_priority_and_fairness/dump_requests", "/debug/pprof/", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap",
 	"/debug/pprof/cmdline", "/debug/flags/v", "/snapshot", "/encryption", "/console", "/console/", "/console/api/requests", "/forks", "/forks/f", "/forks/f/api/v1/secrets",
+	widgetsPath, widgetsPath + "/c", allWidgets, allWidgets + "?watch=1&timeoutSeconds=1", exportsPath, exportsPath + "/widgets", bindingsPath, bindingsPath + "/widgets", "/exports/widgets", "/exports/widgets/planes",
 	planesPath, planesPath + "/a", planesPath + "/a/status", templatesPath, secretsPath, secretsPath + "/a-keys", secretsPath + "/a-kubeconfig",
 	"/apis/flightrecorder.kanzen.io/v1alpha1/requests", "/apis/flightrecorder.kanzen.io/v1alpha1/requests?watch=1", "/apis/flightrecorder.kanzen.io/v1alpha1/watches",
 	"/apis/flightrecorder.kanzen.io/v1alpha1/datastores", "/apis/flightrecorder.kanzen.io/v1alpha1/findings", "/apis/flightrecorder.kanzen.io/v1alpha1/namespaces/shop/objecthistories/c",
@@ -137,6 +140,19 @@ var (
 		func(a *attack, path string) { a.target = "/planes/b/apis/evil.example.com/v1/planes/a" + path },
 		func(a *attack, path string) { a.serverName, a.target = "b.planes.test", path },
 	}, prefixes("/planes/b", "/planes/b", "/planes/b", "/planes/b", "/planes/b", "", "", "/planes/b/api/v1/namespaces/default/services/local/proxy", "/planes/b/api/v1/namespaces/default/pods/p/proxy", "/planes/b/forks/f")...)
+	// exported are requests to b for what it exports, which c has bound.
+	exported = append([]func(*attack, string){
+		func(a *attack, _ string) {
+			a.target = "/planes/b" + exports.Path + "/widgets/planes/c" + widgetsPath + "/c"
+		},
+		func(a *attack, _ string) {
+			a.target = "/planes/b" + exports.Path + "/widgets/planes/c" + widgetsPath + "?watch=1&timeoutSeconds=1"
+		},
+		func(a *attack, _ string) { a.target = "/planes/b" + exports.Path + "/widgets" + allWidgets },
+	}, prefixes(
+		"/planes/b/exports/widgets", "/planes/b/exports/widgets/planes/c", "/planes/b/exports/widgets/planes/c", "/planes/b/exports/widgets/planes/c", "/planes/b/exports/widgets/planes/c", "/planes/b/exports/widgets/planes/a",
+		"/planes/b/exports/widgets/planes/b", "/planes/b/exports/widgets/planes/c/../a", "/planes/b/exports/widgets/planes/c%2f..%2fa", "/planes/b/exports/widgets/planes/%63", "/planes/b/exports/widgets/planes/..%2fa",
+		"/planes/b/exports/../planes/a", "/planes/b/exports/..%2f..%2fplanes%2fa", "/planes/b/exports/none", "/planes/b/exports/widgets/planes", "/planes/b/exports/widgets/planes/{uid}", "/exports/widgets/planes/c")...)
 )
 
 func prefixes(all ...string) (out []func(*attack, string)) {
@@ -169,7 +185,7 @@ var bodies = []string{"application/json {\"apiVersion\":\"v1\",\"kind\":\"Config
 // make makes a request at random.
 func (t *targets) make(r *rand.Rand, by []*credential) *attack {
 	a := &attack{credential: pick(r, by), method: pick(r, methods), host: "127.0.0.1", header: pick(r, headers)}
-	ways := pick(r, [][]func(*attack, string){canonical, crooked, within})
+	ways := pick(r, [][]func(*attack, string){canonical, crooked, within, exported})
 	if a.credential.canonical {
 		ways = canonical
 	}
