@@ -2,6 +2,7 @@ package planes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -114,6 +115,18 @@ func conflict(h *hosted, format string, args ...any) error {
 	return apierrors.NewConflict(planesResource, h.name, fmt.Errorf(format, args...))
 }
 
+// awaitMade waits until all that belongs to a plane is there; a status tells of it a moment before.
+func (h *hosted) awaitMade(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case <-h.made:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // Pages of an export.
 const (
 	pageKeys  = 500
@@ -122,13 +135,16 @@ const (
 
 // export streams all objects of a plane, at one revision. It does not wake it.
 func (f *Fleet) export(w http.ResponseWriter, r *http.Request, h *hosted) error {
-	if !h.isMade() {
-		return conflict(h, "the plane is not ready")
-	}
 	h.mu.Lock()
 	under := h.under
 	h.mu.Unlock()
+	if !under.imported && !h.awaitMade(r.Context()) {
+		return conflict(h, "the plane is not ready")
+	}
 	db, err := f.laid(r.Context(), h.uid, under, f.on.DB)
+	if errors.Is(err, errAwaitsImport) {
+		return conflict(h, "%w", err)
+	}
 	if err != nil {
 		return err
 	}
