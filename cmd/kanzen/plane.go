@@ -164,11 +164,16 @@ To give the plane limits, create it before, with spec.imported: true.`,
 			if err != nil {
 				return err
 			}
+			k, done, err := what.kinds(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer done()
 			c, err := r.planes()
 			if err != nil {
 				return err
 			}
-			return importPlane(cmd, c, args[0], args[1], &what, signing)
+			return importPlane(cmd, c, args[0], args[1], k, what.prefix, signing)
 		},
 	}
 	r.addServer(cmd.Flags())
@@ -201,20 +206,15 @@ func signingKeys(file, passphraseFile string) (map[string][]byte, error) {
 	return signing, nil
 }
 
-func importPlane(cmd *cobra.Command, c *planes.Client, name, path string, what *read, signing map[string][]byte) (err error) {
+func importPlane(cmd *cobra.Command, c *planes.Client, name, path string, k *snapshot.Kinds, prefix string, signing map[string][]byte) (err error) {
 	began := time.Now()
-	k, done, err := what.kinds(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
 	f, err := snapshot.Open(cmd.Context(), path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	send := func(to io.Writer) (transfer.Sent, error) {
-		return transfer.Send(cmd.Context(), f, k, what.prefix, signing, to)
+		return transfer.Send(cmd.Context(), f, k, prefix, signing, to)
 	}
 	// Nothing is created of a file that cannot be a plane's.
 	if _, err := send(io.Discard); err != nil {
