@@ -42,11 +42,11 @@ func (r *reached) planes() (*planes.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := rest.HTTPClientFor(c)
+	transport, err := rest.TransportFor(c) // an HTTP client may have none
 	if err != nil {
 		return nil, err
 	}
-	return planes.NewClient(client.Transport, c.Host), nil
+	return planes.NewClient(transport, c.Host), nil
 }
 
 // ofPlane says what a refusal means of a plane.
