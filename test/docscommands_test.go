@@ -115,6 +115,7 @@ var notCommands = map[string]string{
 	"docs/operations.md ERROR   webhook":                "an answer",
 	"docs/planes.md apiVersion: planes":                 "yaml",
 	"docs/planes.md spec:":                              "yaml",
+	"docs/planes.md apiVersion: rbac":                   "yaml",
 	"docs/bundles.md apiVersion: bundle":                "yaml",
 	"docs/bundles.md ~ clusterrole/":                    "an answer",
 	"docs/extensions.md metadata:":                      "yaml",
@@ -368,7 +369,7 @@ func (c *commandChecks) ownCommand(t *testing.T, s snippet, args []string) error
 
 var (
 	lowerWord          = regexp.MustCompile(`^[a-z][a-z-]*$`)
-	commandsOfCommands = []string{"snapshot", "member", "encryption", "fork"}
+	commandsOfCommands = []string{"snapshot", "plane", "member", "encryption", "fork"}
 )
 
 // kubectl has kubectl read a command line; what only reads is also run.

@@ -37,7 +37,7 @@ Under the name etcd it is etcd's own server.`,
 	cmd.Flags().BoolVar(&show, "version", false, "Print the version.")
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(serveCommand(), testCommand(), kubeconfigCommand(), kubectlCommand(), resetCommand())
-	cmd.AddCommand(applyCommand(), planCommand(), forkCommand())
+	cmd.AddCommand(applyCommand(), planCommand(), forkCommand(), planeCommand())
 	cmd.AddCommand(historyCommand(), getCommand(), diffCommand(), blameCommand(), undeleteCommand(), forgetCommand())
 	cmd.AddCommand(whyCommand(), explainAccessCommand(), grantCommand(), topCommand(), diagnoseCommand(), recordCommand(), consoleCommand())
 	cmd.AddCommand(assetsCommand(), snapshotCommand(), spaceCommand(), migrateCommand(), checkCommand(), memberCommand(), encryptionCommand(), versionCommand(), etcdCommand(), manCommand())

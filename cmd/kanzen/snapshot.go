@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
@@ -71,6 +72,15 @@ func addEtcdTLS(fs *pflag.FlagSet, c *config.Config) {
 
 // server connects to the running server.
 func (r *reached) server() (*snapshot.Server, error) {
+	c, err := r.config()
+	if err != nil {
+		return nil, err
+	}
+	return snapshot.NewServer(c)
+}
+
+// config is that of clients of the running server.
+func (r *reached) config() (*rest.Config, error) {
 	path := r.kubeconfig
 	if path == "" {
 		path = filepath.Join(r.dataDir, "pki", "admin.kubeconfig")
@@ -82,7 +92,7 @@ func (r *reached) server() (*snapshot.Server, error) {
 	if err != nil {
 		return nil, namesKubeconfig(err, r.kubeconfig, path)
 	}
-	return snapshot.NewServer(c)
+	return c, nil
 }
 
 // cluster connects to the etcd cluster; nil: none was named.

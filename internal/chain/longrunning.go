@@ -15,6 +15,8 @@ func LongRunning(i *request.Info) bool {
 	switch i.Subresource {
 	case "attach", "exec", "proxy", "log", "portforward":
 		return true
+	case "export", "import": // streams of planes; no other resource has such subresources
+		return i.Resource == "planes"
 	}
 	return false
 }

@@ -37,6 +37,7 @@ type root struct {
 	console   *console.Console                                   // nil: there is none
 	forks     *forks.Forks                                       // nil: there are none
 	exports   func(w http.ResponseWriter, r *http.Request) error // nil: there are none
+	transfers func(w http.ResponseWriter, r *http.Request) bool  // nil: there are no planes
 
 	pages pages // made of all of these
 }
@@ -49,7 +50,9 @@ func (h *root) begin() *root {
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i := request.InfoFrom(r.Context()); i != nil && i.IsResource {
-		h.catalog.ServeHTTP(w, r)
+		if h.transfers == nil || !h.transfers(w, r) {
+			h.catalog.ServeHTTP(w, r)
+		}
 		return
 	}
 	h.pages.find(r.URL.Path).ServeHTTP(w, r)

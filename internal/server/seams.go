@@ -43,6 +43,9 @@ type Seams struct {
 	Admit admission.Chain
 	// Exports answers requests at ExportsPath and below, of users who may make them; nil: there is no such page.
 	Exports func(w http.ResponseWriter, r *http.Request) error
+	// Transfers answers requests for subresources of Planes that are streams, of users who may make them; served is false if a request is
+	// none of those. Optional.
+	Transfers func(w http.ResponseWriter, r *http.Request) (served bool)
 	// Front is around the chain on the port: it answers requests that are for others, and passes the rest. Optional.
 	Front func(http.Handler) http.Handler
 

@@ -292,7 +292,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
 		rewriter: b.rewriter(sealed), snapshots: b.snapshots(history), space: b.space(history), console: page.Console, forks: copies,
-		exports: seams.Exports,
+		exports: seams.Exports, transfers: seams.Transfers,
 	}).begin()
 	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
 	handler := chain.New(chain.Config{

@@ -64,9 +64,15 @@ func program(t testing.TB, name string) string {
 // Etcd starts etcd on fresh data and returns its address.
 func Etcd(t testing.TB) string {
 	t.Helper()
+	return EtcdOn(t, filepath.Join(t.TempDir(), "etcd"))
+}
+
+// EtcdOn is Etcd on a data directory, which may have data.
+func EtcdOn(t testing.TB, data string) string {
+	t.Helper()
 	path, dir := program(t, "etcd"), t.TempDir()
 	client, member := "http://127.0.0.1:"+FreePort(t), "http://127.0.0.1:"+FreePort(t)
-	run(t, dir, path, "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
+	run(t, dir, path, "--data-dir", data, "--unsafe-no-fsync",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", member, "--initial-advertise-peer-urls", member, "--initial-cluster", "default="+member)
 	return client

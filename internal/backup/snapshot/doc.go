@@ -10,6 +10,7 @@
 //	at.go        a snapshot of what a database held at an earlier moment
 //	faults.go    objects that are not what their keys say; check.go: whether a database is sound
 //	diff.go      two snapshots, or a snapshot and a running server, object by object
+//	carry.go     single keys from one database to another
 //	data.go      a snapshot to a new data directory of etcd
 //	apply.go     objects of a snapshot into a running server, through its API (server.go)
 //	schedule.go  snapshots by the clock, to places (dir.go, s3.go), each verified by restoring it

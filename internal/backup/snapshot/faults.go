@@ -109,6 +109,11 @@ func (c *objectCheck) look(ctx context.Context, key string, id ID, builtin *engi
 	if err != nil {
 		return fmt.Errorf("decrypt: %w", err)
 	}
+	return c.judge(ctx, key, id, builtin, plain)
+}
+
+// judge looks at a decrypted value.
+func (c *objectCheck) judge(ctx context.Context, key string, id ID, builtin *engine.Resource, plain []byte) error {
 	if builtin == nil {
 		return c.lookCustom(key, id, plain)
 	}

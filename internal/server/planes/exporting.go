@@ -17,7 +17,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/store"
-	"github.com/kanzen-io/kanzen/internal/store/layer"
 )
 
 // This file is what exports between planes know of the fleet.
@@ -110,20 +109,11 @@ func (f exporting) Log(ctx context.Context, uid types.UID) (store.DB, string, er
 		return f.on.DB, prefix, nil
 	}
 	h.mu.Lock()
-	base, created := h.base, h.created
+	under := h.under
 	h.mu.Unlock()
-	if base == "" {
-		return f.on.DB, prefix, nil
-	}
-	b, err := f.baseOf(ctx, base)
-	if err != nil {
-		return nil, "", err
-	}
-	own, err := b.personalize(uid, created)
-	if err != nil {
-		return nil, "", err
-	}
-	return layer.New(f.on.DB, prefix, own), prefix, nil
+	under.imported = false // views of many planes have the revisions of the log
+	db, err := f.laid(ctx, uid, under, f.on.DB)
+	return db, prefix, err
 }
 
 // Awake is part of exports.Planes.

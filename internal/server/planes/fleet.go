@@ -39,8 +39,9 @@ type Fleet struct {
 	bases   bases
 	metrics *metrics
 
-	exports *exports.Exports
-	sealed  *encryption.Encryption // how planes encrypt what they store; nil: they do not; set by Run
+	exports   *exports.Exports
+	transfers transfers
+	sealed    *encryption.Encryption // how planes encrypt what they store; nil: they do not; set by Run
 
 	root api    // the root's API, as the server itself; set by Run
 	url  string // of the root
@@ -72,7 +73,7 @@ func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
 	}
 	f.metrics = newMetrics(f, on.Metrics)
-	f.exports = f.newExports()
+	f.exports, f.transfers = f.newExports(), f.newTransfers()
 	return f
 }
 
@@ -210,7 +211,7 @@ func (f *Fleet) forget(name string, uid types.UID) {
 	f.ending.Go(func() {
 		f.logged(h, h.stop())
 		// Somebody may have taken its finalizer away.
-		if err := f.erase(context.WithoutCancel(f.running), h.prefix()+"/"); err != nil {
+		if err := f.eraseAll(context.WithoutCancel(f.running), h); err != nil {
 			f.log.Warn("something of a plane is left in the log until the next start", "plane", h.name, "error", err)
 		}
 	})

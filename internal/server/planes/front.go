@@ -108,12 +108,16 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 	defer limit.done(watching)
 	p, err := h.enter(r.Context())
 	if err != nil {
-		if r.Context().Err() == nil && !errors.Is(err, errOver) && !errors.Is(err, errFull) {
+		if r.Context().Err() == nil && !errors.Is(err, errOver) && !errors.Is(err, errFull) && !errors.Is(err, errAwaitsImport) {
 			f.log.Error("a plane could not be started", "plane", name, "error", err)
 		}
 		h.refused.start.Add(1)
 		w.Header().Set("Retry-After", "1")
-		f.refuse(w, r, name, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane is not available")
+		message := "the control plane is not available"
+		if errors.Is(err, errAwaitsImport) {
+			message += ": " + errAwaitsImport.Error()
+		}
+		f.refuse(w, r, name, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, message)
 		return
 	}
 	defer h.leave()
@@ -138,7 +142,7 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 // what is made for it.
 func (f *Fleet) await(r *http.Request, name string) *hosted {
 	h := f.find(name)
-	if h != nil && h.isMade() {
+	if h != nil && (h.isMade() || h.isImported()) {
 		return h
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)

@@ -31,17 +31,17 @@ type hosted struct {
 	uid   types.UID
 	rate  atomic.Pointer[rate] // nil: its requests are not bounded
 
-	answered atomic.Int64          // requests
-	watching atomic.Int64          // long-running requests, now
-	wakes    atomic.Int64          // how often it has woken
-	refused  refusals              // requests and writes
-	seats    atomic.Pointer[seats] // nil: it was not awake yet
+	answered  atomic.Int64 // requests
+	watching  atomic.Int64 // long-running requests, now
+	importing atomic.Bool
+	wakes     atomic.Int64          // how often it has woken
+	refused   refusals              // requests and writes
+	seats     atomic.Pointer[seats] // nil: it was not awake yet
 
 	mu        sync.Mutex
-	created   time.Time // guarded by mu, as are all below
+	under     footing // guarded by mu, as are all below
 	labels    map[string]string
-	deleted   bool   // it is being deleted
-	base      string // the ID of its base; "": it has none
+	deleted   bool // it is being deleted
 	limits    Limits
 	bounds    *bounded      // its log while it is awake
 	plane     *server.Plane // nil: it is asleep
@@ -55,6 +55,13 @@ type hosted struct {
 	made      chan struct{} // closed once all that belongs to it is there
 	told      figures       // what its status says of its use
 	untold    bool          // its status is to be written anew
+}
+
+// footing is what the log of a plane lies on.
+type footing struct {
+	created  time.Time
+	base     string // the ID of its base; "": it has none
+	imported bool   // its objects come from a file
 }
 
 // prefix is where its objects are in the log.
@@ -104,13 +111,31 @@ func (h *hosted) complete() {
 	}
 }
 
+// closed is why no request may begin. The caller holds mu.
+func (h *hosted) closed() error {
+	switch {
+	case h.over:
+		return errOver
+	case h.under.imported && !h.isMade():
+		return errAwaitsImport
+	}
+	return nil
+}
+
+// isImported reports whether its objects come from a file.
+func (h *hosted) isImported() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.under.imported
+}
+
 // hold keeps the plane from going to sleep.
 func (h *hosted) hold(ctx context.Context) (*server.Plane, error) {
 	for {
 		h.mu.Lock()
-		if h.over {
+		if err := h.closed(); err != nil {
 			h.mu.Unlock()
-			return nil, errOver
+			return nil, err
 		}
 		stopping := h.stopping
 		if stopping == nil {
@@ -169,9 +194,9 @@ func (h *hosted) start(ctx context.Context, p *server.Plane) error {
 func (h *hosted) begin(p *Plane) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.created = p.CreationTimestamp.Time
+	h.under.created, h.under.imported = p.CreationTimestamp.Time, p.Spec.Imported
 	if p.Status.Base != "" { // what is told late may be from before
-		h.base = p.Status.Base
+		h.under.base = p.Status.Base
 	}
 	if h.told.objects == 0 { // as a process before this one has counted
 		h.told.objects, h.told.bytes = p.Status.Objects, p.Status.Bytes
@@ -182,18 +207,10 @@ func (h *hosted) begin(p *Plane) {
 func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 	f := h.fleet
 	h.bounds = &bounded{DB: f.on.DB, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, refused: &h.refused.storage, most: h.limits}
-	db := store.DB(h.bounds)
 	h.seats.CompareAndSwap(nil, newSeats())
-	if h.base != "" {
-		b, err := f.baseOf(ctx, h.base)
-		if err != nil {
-			return nil, err
-		}
-		own, err := b.personalize(h.uid, h.created)
-		if err != nil {
-			return nil, err
-		}
-		db = layer.New(db, h.prefix()+"/", own)
+	db, err := f.laid(ctx, h.uid, h.under, h.bounds)
+	if err != nil {
+		return nil, err
 	}
 	on := f.on.Hosted(db, f.dial)
 	on.Log = f.log.With("plane", h.name)
@@ -210,6 +227,25 @@ func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
 		return keys.Of(set, cfg, f.ca, f.on.Clock.Now(), on.Log)
 	}
 	return server.New(f.settings(h.prefix()), on, seams), nil
+}
+
+// laid puts a log on what a plane has begun with.
+func (f *Fleet) laid(ctx context.Context, uid types.UID, under footing, db store.DB) (store.DB, error) {
+	switch {
+	case under.imported:
+		return f.shifted(ctx, uid, db)
+	case under.base == "":
+		return db, nil
+	}
+	b, err := f.baseOf(ctx, under.base)
+	if err != nil {
+		return nil, err
+	}
+	own, err := b.personalize(uid, under.created)
+	if err != nil {
+		return nil, err
+	}
+	return layer.New(db, Prefix+string(uid)+"/", own), nil
 }
 
 // leave says that a request has ended.

@@ -2,6 +2,7 @@ package planes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -106,6 +107,9 @@ func (f *Fleet) keep(ctx context.Context, name string) error {
 		}
 	}
 	if err := f.tell(ctx, h, &p, f.ensure(ctx, h, &p)); err != nil {
+		if errors.Is(err, errAwaitsImport) {
+			return nil // the import tells
+		}
 		return err
 	}
 	h.complete() // not before its status tells of its base
@@ -116,6 +120,11 @@ func (f *Fleet) keep(ctx context.Context, name string) error {
 func (f *Fleet) ensure(ctx context.Context, h *hosted, p *Plane) error {
 	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) && f.placed(p) {
 		return f.renew(ctx, h, p)
+	}
+	if p.Spec.Imported {
+		if m, err := f.importMarkOf(ctx, p.UID); err != nil || !m.Done {
+			return cmp.Or(err, errAwaitsImport)
+		}
 	}
 	set, err := f.keysOf(ctx, h)
 	if apierrors.IsNotFound(err) {
@@ -139,7 +148,7 @@ func (f *Fleet) ensure(ctx context.Context, h *hosted, p *Plane) error {
 
 // found gives a plane of which nothing is stored its base.
 func (f *Fleet) found(ctx context.Context, h *hosted, p *Plane, t *template) error {
-	if p.Status.Base != "" {
+	if p.Status.Base != "" || p.Spec.Imported {
 		return nil
 	}
 	a, err := f.on.DB.Range(ctx, kv.Range{Key: h.prefix() + "/", End: kv.PrefixEnd(h.prefix() + "/"), CountOnly: true}, nil)
@@ -205,6 +214,9 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 	condition := metav1.Condition{Type: ready, Status: metav1.ConditionTrue, Reason: "Served", Message: "requests are answered", ObservedGeneration: p.Generation}
 	if failure != nil {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Failed", failure.Error()
+		if errors.Is(failure, errAwaitsImport) {
+			condition.Reason = "AwaitsImport"
+		}
 	}
 	condition.LastTransitionTime = metav1.NewTime(f.on.Clock.Now())
 	meta.SetStatusCondition(&p.Status.Conditions, condition)
@@ -224,7 +236,7 @@ func (f *Fleet) remove(ctx context.Context, h *hosted, p *Plane) error {
 		return nil
 	}
 	f.logged(h, h.stop())
-	if err := f.erase(ctx, h.prefix()+"/"); err != nil {
+	if err := f.eraseAll(ctx, h); err != nil {
 		return fmt.Errorf("remove what is stored of plane %s: %w", h.name, err)
 	}
 	for _, secret := range []string{keysSecret(h.name), kubeconfigSecret(h.name)} {
@@ -239,19 +251,35 @@ func (f *Fleet) remove(ctx context.Context, h *hosted, p *Plane) error {
 	return err
 }
 
+// eraseAll deletes all that is stored of a plane, the mark of its import first: then none can write any more.
+func (f *Fleet) eraseAll(ctx context.Context, h *hosted) error {
+	if h.isImported() {
+		if err := f.removeMark(ctx, h.uid); err != nil {
+			return err
+		}
+	}
+	return f.erase(ctx, h.prefix()+"/")
+}
+
 // erase deletes all keys with a prefix.
 func (f *Fleet) erase(ctx context.Context, prefix string) error {
+	_, err := f.eraseWhile(ctx, prefix, nil)
+	return err
+}
+
+// eraseWhile deletes all keys with a prefix while conditions hold.
+func (f *Fleet) eraseWhile(ctx context.Context, prefix string, still []kv.Condition) (held bool, err error) {
 	for {
-		var batch kv.Txn
+		batch := kv.Txn{If: still}
 		_, err := f.on.DB.Range(ctx, kv.Range{Key: prefix, End: kv.PrefixEnd(prefix), Limit: kv.MaxOps}, func(k kv.KeyValue) bool {
 			batch.Then = append(batch.Then, kv.Op{Delete: true, Key: string(k.Key)})
 			return len(batch.Then) < kv.MaxOps
 		})
 		if err != nil || len(batch.Then) == 0 {
-			return err
+			return true, err
 		}
-		if _, err := f.on.DB.Commit(ctx, batch); err != nil {
-			return err
+		if done, err := f.on.DB.Commit(ctx, batch); err != nil || !done.Held {
+			return false, err
 		}
 	}
 }
@@ -264,8 +292,11 @@ func (f *Fleet) sweep(ctx context.Context) {
 			uid, _, _ = strings.Cut(strings.TrimPrefix(string(k.Key), Prefix), "/")
 			return false
 		})
-		if err != nil || uid == "" {
+		if err != nil {
 			return // the next start looks again
+		}
+		if uid == "" {
+			break
 		}
 		exists, err := f.exists(ctx, types.UID(uid))
 		if err == nil && !exists && !strings.HasPrefix(uid, maker) {
@@ -275,6 +306,9 @@ func (f *Fleet) sweep(ctx context.Context) {
 			return
 		}
 		from = kv.PrefixEnd(Prefix + uid + "/")
+	}
+	if err := f.sweepMarks(ctx); err != nil && ctx.Err() == nil {
+		f.log.Info("marks of imports are left in the log until the next start", "error", err)
 	}
 }
 

@@ -37,6 +37,7 @@ import (
 type ground struct {
 	*Fleet
 	root  api
+	plane *server.Plane // the root
 	front http.Handler
 	stop  func()
 	// killed says that it does not matter how it ends: another process has what it had stored.
@@ -73,7 +74,7 @@ func startWith(t testing.TB, cfg *config.Config, given process.Given) *ground {
 		t.Fatal(err)
 	}
 	g := &ground{Fleet: New(cfg, on, server.Seams{}), certs: map[string]*x509.Certificate{}}
-	root := server.New(cfg, on, server.Seams{Front: g.Front, Planes: g.Stats})
+	root := server.New(cfg, on, server.Seams{Front: g.Front, Planes: g.Stats, Transfers: g.ServeTransfer})
 	if err := root.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +86,7 @@ func startWith(t testing.TB, cfg *config.Config, given process.Given) *ground {
 			t.Error(err)
 		}
 	}()
+	g.plane = root
 	g.root, g.front = through(root.Transport(controlplane.Itself())), g.Front(root)
 	g.stop = sync.OnceFunc(func() {
 		err := g.Stop()

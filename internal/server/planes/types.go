@@ -33,6 +33,8 @@ type PlaneSpec struct {
 	Template string `json:"template,omitempty"`
 	// Parameters are the values of the template's parameters.
 	Parameters map[string]string `json:"parameters,omitempty"`
+	// Imported says that its objects come from a file: it is not ready before they were imported.
+	Imported bool `json:"imported,omitempty"`
 	// Limits bound what it may use.
 	Limits Limits `json:"limits,omitempty"`
 }

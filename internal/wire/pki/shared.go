@@ -32,6 +32,9 @@ func (Shared) names() []string {
 	return names
 }
 
+// SharedNames returns the names of the files of a set.
+func SharedNames() []string { return Shared(nil).names() }
+
 // ReadShared reads those files of the set that exist in a directory.
 func ReadShared(dir string) (Shared, error) {
 	s := Shared{}

@@ -70,6 +70,28 @@ func Read(dataDir, encryption string) (*Keys, error) {
 	return k, k.add(EncryptionFile, content)
 }
 
+// Of returns the keys of a server by their names in its directory of keys.
+func Of(byName map[string][]byte) (*Keys, error) {
+	k := &Keys{files: map[string][]byte{}}
+	for name, content := range byName {
+		if err := k.add(keysDir+"/"+name, content); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// Named returns the keys of a server that have one of some names in its directory of keys.
+func (k *Keys) Named(names []string) map[string][]byte {
+	out := map[string][]byte{}
+	for _, name := range names {
+		if content := k.files[keysDir+"/"+name]; content != nil {
+			out[name] = content
+		}
+	}
+	return out
+}
+
 func (k *Keys) add(path string, content []byte) error {
 	if k.files[path] != nil {
 		return fmt.Errorf("%s is there twice", path)

@@ -1,0 +1,99 @@
+package planes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	neturl "net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
+)
+
+// Client asks a root for its planes, as a program outside of it.
+type Client struct{ api }
+
+// NewClient returns a client of the root at a URL.
+func NewClient(root http.RoundTripper, url string) *Client {
+	return &Client{api{apiclient.Client{RoundTripper: root, URL: url, Agent: agent}}}
+}
+
+// Export asks for the objects of a plane, as a stream.
+func (c *Client) Export(ctx context.Context, name string) (io.ReadCloser, error) {
+	resp, err := c.send(ctx, name, exportOf, nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// Keys returns the signing keys and authorities of a plane, which are in a secret of the root.
+func (c *Client) Keys(ctx context.Context, name string) (map[string][]byte, error) {
+	var s corev1.Secret
+	if err := c.Do(ctx, http.MethodGet, secretsPath+"/"+neturl.PathEscape(keysSecret(name)), "", nil, &s); err != nil {
+		return nil, err
+	}
+	return s.Data, nil
+}
+
+// Import makes a plane of a stream, which write writes. The Plane is created if there is none.
+func (c *Client) Import(ctx context.Context, name string, write func(io.Writer) error) (*Imported, error) {
+	p := map[string]any{"apiVersion": Group + "/" + Version, "kind": "Plane", "metadata": map[string]any{"name": name}, "spec": map[string]any{"imported": true}}
+	var have Plane
+	err := c.Do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &have)
+	if apierrors.IsNotFound(err) {
+		err = c.create(ctx, planesPath, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	from, to := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := write(to)
+		_ = to.CloseWithError(err) // it returns nil
+		written <- err
+	}()
+	resp, err := c.send(ctx, name, importOf, from)
+	_ = from.CloseWithError(errAnswered) // as well
+	// What could not be written says more than that the request broke off.
+	if failed := <-written; failed != nil && !errors.Is(failed, errAnswered) && !errors.Is(failed, io.ErrClosedPipe) {
+		err = failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	out := &Imported{}
+	return out, json.NewDecoder(resp.Body).Decode(out)
+}
+
+// errAnswered ends the writing of a stream that the server has answered.
+var errAnswered = errors.New("the server has answered")
+
+// maxRefusal bounds how much of a refusal is read.
+const maxRefusal = 64 << 10
+
+// send makes a request for a subresource of a plane. A refusal is an *apierrors.StatusError.
+func (c *Client) send(ctx context.Context, name, subresource string, body io.Reader) (*http.Response, error) {
+	url := fmt.Sprintf("%s%s/%s/%s", cmp.Or(c.URL, "https://server"), planesPath, neturl.PathEscape(name), subresource)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", agent)
+	req.Header.Set("Content-Type", "application/octet-stream")
+	resp, err := c.RoundTrip(req)
+	if err != nil || resp.StatusCode < http.StatusBadRequest {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what there is of it is told
+	return nil, apiclient.Refusal(resp.StatusCode, text)
+}
