@@ -72,12 +72,13 @@ func planeKubeconfig(ctx context.Context, adminPath, name string) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", adminPath, oneLine(err))
 	}
-	client, err := rest.HTTPClientFor(c)
+	transport, err := rest.TransportFor(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s", adminPath, oneLine(err))
 	}
+	client := planes.NewClient(transport, c.Host)
 	for {
-		data, state, err := planes.Kubeconfig(ctx, client.Transport, c.Host, name)
+		data, state, err := client.Kubeconfig(ctx, name)
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil, fmt.Errorf("--plane: the server at %s has no plane %q", c.Host, name)

@@ -9,9 +9,12 @@ import (
 	"io"
 	"net/http"
 	neturl "net/url"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
@@ -19,9 +22,39 @@ import (
 // Client asks a root for its planes, as a program outside of it.
 type Client struct{ api }
 
-// NewClient returns a client of the root at a URL.
+// NewClient returns a client of the root at a URL. Its errors are those of an http.Client.
 func NewClient(root http.RoundTripper, url string) *Client {
-	return &Client{api{apiclient.Client{RoundTripper: root, URL: url, Agent: agent}}}
+	return &Client{api{apiclient.Client{RoundTripper: naming{root}, URL: url, Agent: agent}}}
+}
+
+// naming says in errors where a request went.
+type naming struct{ http.RoundTripper }
+
+// RoundTrip is part of http.RoundTripper.
+func (n naming) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := n.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, &neturl.Error{Op: r.Method[:1] + strings.ToLower(r.Method[1:]), URL: r.URL.String(), Err: err}
+	}
+	return resp, nil
+}
+
+// Kubeconfig returns the kubeconfig of a plane's administrator; nil: the plane is not ready, for the reason that is returned. That
+// there is no such plane is an error.
+func (c *Client) Kubeconfig(ctx context.Context, name string) (data []byte, reason string, err error) {
+	var p Plane
+	if err := c.Do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &p); err != nil {
+		return nil, "", err
+	}
+	if is := meta.FindStatusCondition(p.Status.Conditions, ready); is == nil || is.Status != metav1.ConditionTrue {
+		if is != nil {
+			reason = is.Message
+		}
+		return nil, reason, nil
+	}
+	var s corev1.Secret
+	err = c.Do(ctx, http.MethodGet, secretsPath+"/"+p.Status.Kubeconfig, "", nil, &s)
+	return s.Data[KubeconfigKey], "", err
 }
 
 // Export asks for the objects of a plane, as a stream.

@@ -333,6 +333,10 @@ func TestExportWithdrawn(t *testing.T) {
 			reason, _ := g.becomes(t, "bob", exports.Bound, metav1.ConditionFalse)
 			return reason == "AnotherExport"
 		})
+		eventually(t, "the kind is not offered", func() bool { // its definition may not be established yet
+			code, _ := g.ask(t, "provider", "provider", "GET", allWidgets, "")
+			return code == http.StatusOK
+		})
 		if got := g.lists(t, allWidgets); len(got) != 0 {
 			t.Errorf("another provider sees %+v", got)
 		}

@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	neturl "net/url"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
 
@@ -117,23 +114,4 @@ func (f *Fleet) secret(p *Plane, name string, kind corev1.SecretType, data map[s
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: Group + "/" + Version, Kind: "Plane", Name: p.Name, UID: p.UID, Controller: &yes}}},
 		Type: kind, Data: data,
 	}
-}
-
-// Kubeconfig asks the root at a URL for the kubeconfig of a plane's administrator; nil: the plane is not ready, for the reason that is
-// returned. That there is no such plane is an error.
-func Kubeconfig(ctx context.Context, root http.RoundTripper, url, name string) (data []byte, reason string, err error) {
-	a := api{apiclient.Client{RoundTripper: root, URL: url, Agent: agent}}
-	var p Plane
-	if err := a.Do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &p); err != nil {
-		return nil, "", err
-	}
-	if c := meta.FindStatusCondition(p.Status.Conditions, ready); c == nil || c.Status != metav1.ConditionTrue {
-		if c != nil {
-			reason = c.Message
-		}
-		return nil, reason, nil
-	}
-	var s corev1.Secret
-	err = a.Do(ctx, http.MethodGet, secretsPath+"/"+p.Status.Kubeconfig, "", nil, &s)
-	return s.Data[KubeconfigKey], "", err
 }

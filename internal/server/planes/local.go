@@ -65,9 +65,9 @@ func (f *Fleet) up(ctx context.Context) error {
 	}
 }
 
-// Kubeconfig returns the kubeconfig of a plane's administrator, as the func of the package does.
+// Kubeconfig returns the kubeconfig of a plane's administrator, as Client.Kubeconfig does.
 func (f *Fleet) Kubeconfig(ctx context.Context, name string) (data []byte, reason string, err error) {
-	return Kubeconfig(ctx, f.root.RoundTripper, "", name)
+	return (&Client{f.root}).Kubeconfig(ctx, name)
 }
 
 // Transport returns a transport for requests of a user to a plane; without one the credentials in the requests decide.
