@@ -188,6 +188,11 @@ func (g *ground) providerWrites(t *testing.T) {
 	g.fails(t, 404, "", "provider", "GET", "/exports/widgets/api/v1/secrets", "")
 	g.fails(t, 405, "has lists and watches only", "provider", "GET", "/exports/widgets"+widgetsPath+"/w", "")
 	g.fails(t, 405, "has lists and watches only", "provider", "POST", "/exports/widgets"+widgetsPath, widget("x", 1))
+	// One request has one audit ID, and a wish for another protocol, which cannot be had here, is passed over.
+	watch := g.request(t, "provider", "GET", "https://root/planes/provider"+aliceOfWidgets+widgetsPath+"?watch=1&timeoutSeconds=1", "", "Connection", "Upgrade", "Upgrade", "websocket")
+	if watch.Code != http.StatusOK || len(watch.Header()["Audit-Id"]) != 1 || len(watch.Header()["Cache-Control"]) != 1 {
+		t.Errorf("a watch: %d %v", watch.Code, watch.Header())
+	}
 	for _, path := range []string{"/exports/widgets/apis", aliceOfWidgets + "/apis"} {
 		if _, answer := g.ask(t, "provider", "provider", "GET", path, ""); !strings.Contains(answer, "example.com") || strings.Contains(answer, "rbac") {
 			t.Errorf("%s: %s", path, answer)

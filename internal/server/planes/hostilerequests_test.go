@@ -61,7 +61,7 @@ var pages = []string{"/", "/api", "/apis", "/version", "/healthz", "/livez?verbo
 	"/.well-known/openid-configuration", "/openid/v1/jwks", "/debug/api_priority_and_fairness/dump_requests", "/debug/pprof/", "/debug/pprof/goroutine?debug=2", "/debug/pprof/heap",
 	"/debug/pprof/cmdline", "/debug/flags/v", "/snapshot", "/encryption", "/console", "/console/", "/console/api/requests", "/forks", "/forks/f", "/forks/f/api/v1/secrets",
 	widgetsPath, widgetsPath + "/c", allWidgets, allWidgets + "?watch=1&timeoutSeconds=1", exportsPath, exportsPath + "/widgets", bindingsPath, bindingsPath + "/widgets", "/exports/widgets", "/exports/widgets/planes",
-	planesPath, planesPath + "/a", planesPath + "/a/status", templatesPath, secretsPath, secretsPath + "/a-keys", secretsPath + "/a-kubeconfig",
+	planesPath, planesPath + "/a", planesPath + "/a/status", planesPath + "/a/export", planesPath + "/a/import", templatesPath, secretsPath, secretsPath + "/a-keys", secretsPath + "/a-kubeconfig",
 	"/apis/flightrecorder.kanzen.io/v1alpha1/requests", "/apis/flightrecorder.kanzen.io/v1alpha1/requests?watch=1", "/apis/flightrecorder.kanzen.io/v1alpha1/watches",
 	"/apis/flightrecorder.kanzen.io/v1alpha1/datastores", "/apis/flightrecorder.kanzen.io/v1alpha1/findings", "/apis/flightrecorder.kanzen.io/v1alpha1/namespaces/shop/objecthistories/c",
 	"/apis/history.kanzen.io/v1/namespaces/shop/changes", "/apis/bundle.kanzen.io/v1/bundles", "/apis/forks.kanzen.io/v1/merges", "/api/v1/namespaces/shop/secrets/s?at=1m", "/api/v1/namespaces/shop/configmaps/c?revisions=true"}

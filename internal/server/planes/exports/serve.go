@@ -247,6 +247,17 @@ func pass(w http.ResponseWriter, r *http.Request, to http.RoundTripper) {
 					p.Out.Header.Del(name)
 				}
 			}
+			// No protocol can be changed to inside of the process: a watch is answered as one without that wish.
+			p.Out.Header.Del("Connection")
+			p.Out.Header.Del("Upgrade")
+		},
+		ModifyResponse: func(resp *http.Response) error {
+			for name := range w.Header() { // this request has its own audit ID, and such
+				if name != "Warning" {
+					resp.Header.Del(name)
+				}
+			}
+			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			w.Header().Set("Retry-After", "1")
