@@ -15,8 +15,8 @@ func LongRunning(i *request.Info) bool {
 	switch i.Subresource {
 	case "attach", "exec", "proxy", "log", "portforward":
 		return true
-	case "export", "import": // streams of planes; no other resource has such subresources
-		return i.Resource == "planes"
+	case "export", "import": // streams of objects
+		return i.Group == "planes.kanzen.io" && i.Resource == "planes"
 	}
 	return false
 }

@@ -1,11 +1,9 @@
 package planes
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	neturl "net/url"
@@ -115,14 +113,7 @@ const maxRefusal = 64 << 10
 
 // send makes a request for a subresource of a plane. A refusal is an *apierrors.StatusError.
 func (c *Client) send(ctx context.Context, name, subresource string, body io.Reader) (*http.Response, error) {
-	url := fmt.Sprintf("%s%s/%s/%s", cmp.Or(c.URL, "https://server"), planesPath, neturl.PathEscape(name), subresource)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("User-Agent", agent)
-	req.Header.Set("Content-Type", "application/octet-stream")
-	resp, err := c.RoundTrip(req)
+	resp, err := c.Send(ctx, http.MethodPost, planesPath+"/"+neturl.PathEscape(name)+"/"+subresource, "application/octet-stream", body)
 	if err != nil || resp.StatusCode < http.StatusBadRequest {
 		return resp, err
 	}

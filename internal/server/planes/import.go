@@ -244,15 +244,15 @@ func (i *imports) objects(ctx context.Context, stream *transfer.Reader, next fun
 // object takes one, if it is what its key says.
 func (i *imports) object(ctx context.Context, k *transfer.Key) error {
 	key := transfer.Registry + string(k.Key)
-	id, err := i.transfers.kinds.ID(key)
+	id, err := i.transfers.kinds().ID(key)
 	if err != nil || id.Personal() {
 		return apierrors.NewBadRequest(fmt.Sprintf("%.300q: it is no key of an object that a plane can have", k.Key))
 	}
-	if _, err := i.transfers.plain.Open(ctx, key, k.Value); err != nil {
+	if _, err := i.transfers.plain().Open(ctx, key, k.Value); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	to := i.h.prefix() + "/" + string(k.Key)
-	value, err := i.transfers.kinds.Seal(ctx, id, to, k.Value)
+	value, err := i.transfers.kinds().Seal(ctx, id, to, k.Value)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,17 +43,22 @@ const (
 // transfers is what transfers of all planes have in common.
 type transfers struct {
 	busy chan struct{} // has a token for each that is under way
-	// kinds knows the objects of streams, and how they are encrypted.
-	kinds *snapshot.Kinds
+	// kinds knows the objects of streams, and how they are encrypted. It is made for the first transfer.
+	kinds func() *snapshot.Kinds
 	// plain knows them too, without encryption.
-	plain *snapshot.Kinds
+	plain func() *snapshot.Kinds
 }
 
 func (f *Fleet) newTransfers() transfers {
-	all := builtin.Resources(builtin.Deps{})
+	of := func(t func(schema.GroupResource) store.Transformer) func() *snapshot.Kinds {
+		return sync.OnceValue(func() *snapshot.Kinds {
+			return snapshot.NewKinds(transfer.Registry, builtin.Resources(builtin.Deps{}), t)
+		})
+	}
 	return transfers{
-		busy: make(chan struct{}, maxTransfers), kinds: snapshot.NewKinds(transfer.Registry, all, f.transformer),
-		plain: snapshot.NewKinds(transfer.Registry, all, func(schema.GroupResource) store.Transformer { return encryption.None{} }),
+		busy:  make(chan struct{}, maxTransfers),
+		kinds: of(f.transformer),
+		plain: of(func(schema.GroupResource) store.Transformer { return encryption.None{} }),
 	}
 }
 
@@ -210,12 +216,12 @@ func (e *export) stream(ctx context.Context, w http.ResponseWriter, page []kv.Ke
 // put writes an object, encrypted for its place in the file if it is encrypted in the log.
 func (e *export) put(ctx context.Context, out *transfer.Writer, k kv.KeyValue) error {
 	below := strings.TrimPrefix(string(k.Key), e.prefix)
-	id, err := e.transfers.kinds.ID(transfer.Registry + below)
+	id, err := e.transfers.kinds().ID(transfer.Registry + below)
 	if err != nil || id.Personal() {
 		return nil //nolint:nilerr // it is no object
 	}
 	own := k
-	if own.Value, err = e.transfers.kinds.Move(ctx, id, string(k.Key), transfer.Registry+below, k.Value); err != nil {
+	if own.Value, err = e.transfers.kinds().Move(ctx, id, string(k.Key), transfer.Registry+below, k.Value); err != nil {
 		return err
 	}
 	own.Key = []byte(below)

@@ -49,16 +49,19 @@ func (c Client) Do(ctx context.Context, method, path, contentType string, body, 
 	return json.Unmarshal(data, out)
 }
 
-// Send makes a request, whatever the answer is. A body that is not nil or bytes becomes JSON.
+// Send makes a request, whatever the answer is. A body that is not nil, bytes or a reader becomes JSON.
 func (c Client) Send(ctx context.Context, method, path, contentType string, body any) (*http.Response, error) {
 	var content io.Reader
-	if body != nil {
-		data, ok := body.([]byte)
-		if !ok {
-			var err error
-			if data, err = json.Marshal(body); err != nil {
-				return nil, err
-			}
+	switch b := body.(type) {
+	case nil:
+	case io.Reader:
+		content = b
+	case []byte:
+		content = bytes.NewReader(b)
+	default:
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
 		}
 		content = bytes.NewReader(data)
 	}

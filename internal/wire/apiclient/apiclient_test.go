@@ -38,6 +38,7 @@ func TestDo(t *testing.T) {
 	}{
 		{"", "", nil, "PATCH https://server/a?b=c tester  "},
 		{"https://host/planes/x", MergePatch, map[string]int{"n": 1}, `PATCH https://host/planes/x/a?b=c tester application/merge-patch+json {"n":1}`},
+		{"", "text/plain", strings.NewReader("read"), "PATCH https://server/a?b=c tester text/plain read"},
 		{"", ApplyPatch, []byte("n: 1"), "PATCH https://server/a?b=c tester application/apply-patch+yaml n: 1"},
 	} {
 		c.URL = each.url
