@@ -170,6 +170,28 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
+// TestFoldersAreOnTheMap has docs/architecture.md list each folder of a district.
+func TestFoldersAreOnTheMap(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, places, _ := strings.Cut(string(page), "\n## Where things are\n")
+	places, _, _ = strings.Cut(places, "\n## ")
+	on := map[string]bool{} // the words before what is said of them
+	for line := range strings.Lines(places) {
+		names, _, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		for _, name := range strings.Fields(names) {
+			on[name] = true
+		}
+	}
+	for pkg := range imports(t, nil) {
+		if parts := strings.Split(pkg, "/"); len(parts) > 2 && parts[0] == "internal" && layer(pkg) >= 0 && !on[parts[2]] {
+			t.Errorf("docs/architecture.md does not list %s", strings.Join(parts[:3], "/"))
+		}
+	}
+}
+
 // etcdPeers serves the other members of an etcd cluster, which speak HTTP.
 const etcdPeers = "internal/store/etcd/listen.go"
 
