@@ -67,6 +67,13 @@ test-peer: build $(if $(shell command -v cc),bench/peer/bin/kine)
 	$(GO) test -vet=off -count=1 ./internal/backup/kine
 	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 30m -run 'TestTakeover|TestMigrateFromKine|TestCorruptObjects|TestEncryptionBesidePeer|TestSameIsEncrypted|TestKMSPlugins|TestKMSv1|TestEtcdFaults|TestEtcdServersOverrides' .
 
+RECORD_TESTS := KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 30m
+# What tests hold kanzen against where asking kube-apiserver anew would cost it a start each time: asked again, and written down.
+record: build bench/peer/bin/kube-apiserver bench/peer/bin/kube-controller-manager
+	cd test && $(RECORD_TESTS) . -record -run 'TestManifestRefusals|TestForwardCompatible|TestEmulatedVersions'
+	cd test && $(RECORD_TESTS) ./peers ./cbor ./controllers ./metrics -record -run 'TestAcross|TestVersions|TestStandIn|TestAddress|TestStorageVersionsFirst|TestSockets|TestPodGroupProtection|TestPoolStatus|TestStorageVersions|TestNativeHistograms'
+	cd test && $(RECORD_TESTS) ./authz ./authz/matrix -record -run 'TestAgainstPeer|TestPathsAgainstPeer'
+
 # Compiles for every platform.
 cross:
 	@set -e; for p in $(PLATFORMS); do echo "compiling for $$p"; \
@@ -212,4 +219,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
-.PHONY: build serve test test-deep test-peer cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance upstream vuln generate stale bench bench-go
+.PHONY: build serve test test-deep test-peer record cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance upstream vuln generate stale bench bench-go

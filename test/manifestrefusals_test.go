@@ -91,7 +91,7 @@ var inScheme = regexp.MustCompile(` in scheme ".*?"`)
 // TestManifestRefusals has kanzen and kube-apiserver not start with wrong manifests for each plugin, for the same reasons.
 func TestManifestRefusals(t *testing.T) {
 	t.Parallel()
-	theirAnswers := newRecorded[string](t, "manifestrefusals")
+	theirAnswers := peer.NewRecorded[string](t, "manifestrefusals")
 	etcd := sync.OnceValue(func() string { return peer.Etcd(t) })
 	var asking sync.WaitGroup
 	turn := make(chan struct{}, 4)
@@ -121,7 +121,7 @@ func TestManifestRefusals(t *testing.T) {
 				t.Error(err)
 			}
 			args = append(args, "--admission-control-config-file="+file)
-			theirs := theirAnswers.answer(plugin+", "+what, func() string { return strings.ReplaceAll(peer.Refusal(t, etcd(), args...), dir, "DIR") })
+			theirs := theirAnswers.Answer(plugin+", "+what, func() string { return strings.ReplaceAll(peer.Refusal(t, etcd(), args...), dir, "DIR") })
 			_, stderr, code := output(t, binaries.kanzen, append([]string{"serve", "--data-dir", filepath.Join(work, "data"), "--secure-port=0"}, args...)...)
 			_, own, _ := strings.Cut(stderr, "Error: ")
 			own, theirs = strings.ReplaceAll(strings.TrimSpace(own), dir, "DIR"), strings.TrimPrefix(theirs, "failed to apply admission: ")

@@ -40,10 +40,10 @@ func TestRuntimeConfig(t *testing.T) {
 // What other versions of Kubernetes serve is served as kube-apiserver emulates them.
 func TestEmulatedVersions(t *testing.T) {
 	t.Parallel()
-	theirAnswers := newRecorded[[]string](t, "emulated")
+	theirAnswers := peer.NewRecorded[[]string](t, "emulated")
 	for _, version := range []string{"1.34", "1.35", "1.36"} {
 		flags := []string{"--emulated-version=" + version, "--runtime-config=api/all=true"}
-		theirs := theirAnswers.answer(version, func() []string { return listed(t, peer.Start(t, flags...)) })
+		theirs := theirAnswers.Answer(version, func() []string { return listed(t, peer.Start(t, flags...)) })
 		ours := kanzentest.Start(t, withoutAdditions(flags...)).Config()
 		sameDiscovery(t, listed(t, ours), theirs)
 		metrics, err := kubernetes.NewForConfigOrDie(ours).RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
@@ -65,7 +65,7 @@ func noPanics(t *testing.T, c *rest.Config) {
 // What is newer than the emulated version is served if it is asked for so, and what it no longer has for one more release.
 func TestForwardCompatible(t *testing.T) {
 	t.Parallel()
-	refusals, served := newRecorded[string](t, "forwardcompatible-refusals"), newRecorded[[]string](t, "forwardcompatible")
+	refusals, served := peer.NewRecorded[string](t, "forwardcompatible-refusals"), peer.NewRecorded[[]string](t, "forwardcompatible")
 	const old, forward, asked = "--emulated-version=1.36", "--emulation-forward-compatible", "--runtime-config-emulation-forward-compatible"
 	for _, flags := range [][]string{
 		{old, forward}, {old, forward, "--runtime-config=api/beta=true"}, {"--emulated-version=1.34", forward, "--runtime-config=api/beta=true"},
@@ -78,14 +78,14 @@ func TestForwardCompatible(t *testing.T) {
 	} {
 		ours, err := kanzentest.New(t.Context(), withoutAdditions(flags...))
 		if err != nil {
-			why := refusals.answer(strings.Join(flags, " "), func() string { return peer.Refusal(t, peer.Etcd(t), flags...) })
+			why := refusals.Answer(strings.Join(flags, " "), func() string { return peer.Refusal(t, peer.Etcd(t), flags...) })
 			if why == "" || !strings.Contains(why, strings.TrimPrefix(err.Error(), "kanzentest: the server did not become ready: ")) {
 				t.Errorf("%v: kanzen says %v, kube-apiserver %q", flags, err, why)
 			}
 			continue
 		}
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
-			theirs := served.answer(strings.Join(flags, " "), func() []string { return listed(t, peer.Start(t, flags...)) })
+			theirs := served.Answer(strings.Join(flags, " "), func() []string { return listed(t, peer.Start(t, flags...)) })
 			sameDiscovery(t, listed(t, ours.Config()), theirs)
 			noPanics(t, ours.Config())
 		})

@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -29,8 +28,6 @@ import (
 	"github.com/kanzen-io/kanzen/pkg/kanzentest"
 	"github.com/kanzen-io/kanzen/test/peer"
 )
-
-var record = flag.Bool("record", false, "write what kube-apiserver answers into testdata")
 
 const (
 	corpus    = "testdata/answers.jsonl.gz"
@@ -344,8 +341,11 @@ func newOurs(t *testing.T) *asker {
 	return newAsker(s.Config(), func(user string) *rest.Config { return s.ConfigFor(user, "system:authenticated") })
 }
 
-// TestAgainstPeer asks kube-apiserver and kanzen the same.
+// TestAgainstPeer asks kube-apiserver and kanzen the same, and writes down what TestRecorded asks.
 func TestAgainstPeer(t *testing.T) {
+	if !*peer.Recording {
+		t.Skip("TestRecorded asks the same; run with -record")
+	}
 	config := peer.Start(t)
 	theirs := newAsker(config, theirsAs(config))
 	w := newWorld(seed)
@@ -354,9 +354,7 @@ func TestAgainstPeer(t *testing.T) {
 	}
 	time.Sleep(2 * time.Second) // until its caches have seen the objects, which it does not tell
 	lines := asked(t, theirs, w, questions)
-	if *record {
-		write(t, lines)
-	}
+	write(t, lines)
 	ours := newOurs(t)
 	for i := range w.objects {
 		ours.make(t, &w.objects[i])

@@ -241,10 +241,7 @@ func TestBesidePeer(t *testing.T) {
 // TestSockets: an event of a watch by websocket is a binary message of CBOR.
 func TestSockets(t *testing.T) {
 	t.Parallel()
-	there := peer.Start(t, gate)
-	here := kanzentest.Start(t, kanzentest.Flags(gate), kanzentest.Listen(), kanzentest.Controllers()).SocketConfig()
-	var got []string
-	for _, c := range []*rest.Config{there, here} {
+	first := func(c *rest.Config) string {
 		tls, err := rest.TLSConfigFor(c)
 		must(t, err)
 		dialer := websocket.Dialer{TLSClientConfig: tls}
@@ -260,9 +257,10 @@ func TestSockets(t *testing.T) {
 		must(t, err)
 		event := decoded(t, cborType, message).(map[string]any)
 		delete(event["object"].(map[string]any)["metadata"].(map[string]any), "managedFields") // by whoever has made it
-		got = append(got, fmt.Sprint(kind, same(event)))
+		return fmt.Sprint(kind, same(event))
 	}
-	if got[0] != got[1] {
-		t.Errorf("got %s\nwant %s", got[1], got[0])
+	want := peer.NewRecorded[string](t, "sockets").Answer("kube-apiserver", func() string { return first(peer.Start(t, gate)) })
+	if got := first(kanzentest.Start(t, kanzentest.Flags(gate), kanzentest.Listen(), kanzentest.Controllers()).SocketConfig()); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
 	}
 }

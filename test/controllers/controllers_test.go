@@ -29,14 +29,19 @@ type side struct {
 	objects dynamic.Interface
 }
 
-// sides are kanzen, and kube-apiserver with kube-controller-manager.
-func sides(t *testing.T, gates, runtimeConfig, controller string) (ours, theirs *side) {
+// compare asks kanzen, and what is recorded of kube-apiserver with kube-controller-manager, for what a controller does.
+func compare(t *testing.T, name, gates, runtimeConfig, controller string, ask func(*side) string) {
 	t.Helper()
-	flags := []string{"--feature-gates=" + gates, "--runtime-config=" + runtimeConfig}
-	c := peer.Start(t, append(flags, "--disable-admission-plugins=ServiceAccount")...)
-	peer.StartManager(t, c, "--controllers="+controller, "--feature-gates="+gates)
-	k := kanzentest.Start(t, kanzentest.Controllers(controller), kanzentest.Flags(append(flags, "--disable-admission-plugins=ServiceAccount")...))
-	return newSide(t, k.Config()), newSide(t, c)
+	flags := []string{"--feature-gates=" + gates, "--runtime-config=" + runtimeConfig, "--disable-admission-plugins=ServiceAccount"}
+	want := peer.NewRecorded[string](t, name).Answer("kube-controller-manager", func() string {
+		c := peer.Start(t, flags...)
+		peer.StartManager(t, c, "--controllers="+controller, "--feature-gates="+gates)
+		return ask(newSide(t, c))
+	})
+	got := ask(newSide(t, kanzentest.Start(t, kanzentest.Controllers(controller), kanzentest.Flags(flags...)).Config()))
+	if got != want {
+		t.Errorf("kanzen:\n%s\nkube-controller-manager:\n%s", got, want)
+	}
 }
 
 func newSide(t *testing.T, c *rest.Config) *side {
@@ -102,11 +107,7 @@ func (s *side) await(what string, so func(ctx context.Context) (string, bool)) s
 
 // TestPodGroupProtection deletes groups that have pods and that have none.
 func TestPodGroupProtection(t *testing.T) {
-	ours, theirs := sides(t, "GenericWorkload=true", "scheduling.k8s.io/v1beta1=true", "podgroup-protection-controller")
-	want, got := podGroups(theirs), podGroups(ours)
-	if got != want {
-		t.Errorf("kanzen:\n%s\nkube-controller-manager:\n%s", got, want)
-	}
+	compare(t, "podgroups", "GenericWorkload=true", "scheduling.k8s.io/v1beta1=true", "podgroup-protection-controller", podGroups)
 }
 
 func podGroups(s *side) string {
@@ -159,13 +160,8 @@ func podGroups(s *side) string {
 
 // TestPoolStatus asks for the status of pools of each shape.
 func TestPoolStatus(t *testing.T) {
-	ours, theirs := sides(t, "DRAResourcePoolStatus=true,DRAPartitionableDevices=true,DRAPartitionableDevicesType=true,DRAConsumableCapacity=true,DRADeviceTaintRules=true,DRADeviceTaints=true,DRAAdminAccess=true",
-		"resource.k8s.io/v1alpha3=true", "resourcepoolstatusrequest-controller")
-	want, got := poolStatuses(theirs), poolStatuses(ours)
-	t.Log(want)
-	if got != want {
-		t.Errorf("kanzen:\n%s\nkube-controller-manager:\n%s", got, want)
-	}
+	compare(t, "poolstatuses", "DRAResourcePoolStatus=true,DRAPartitionableDevices=true,DRAPartitionableDevicesType=true,DRAConsumableCapacity=true,DRADeviceTaintRules=true,DRADeviceTaints=true,DRAAdminAccess=true",
+		"resource.k8s.io/v1alpha3=true", "resourcepoolstatusrequest-controller", poolStatuses)
 }
 
 // poolStatuses are the answers to the requests in testdata.

@@ -19,11 +19,7 @@ var (
 
 // TestStorageVersions ends servers that have told in which versions they store objects.
 func TestStorageVersions(t *testing.T) {
-	ours, theirs := sides(t, "StorageVersionAPI=true", "internal.apiserver.k8s.io/v1alpha1=true", "storageversion-garbage-collector-controller")
-	want, got := storageVersions(theirs), storageVersions(ours)
-	if got != want {
-		t.Errorf("kanzen:\n%s\nkube-controller-manager:\n%s", got, want)
-	}
+	compare(t, "storageversions", "StorageVersionAPI=true", "internal.apiserver.k8s.io/v1alpha1=true", "storageversion-garbage-collector-controller", storageVersions)
 }
 
 func storageVersions(s *side) string {

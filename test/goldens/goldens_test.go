@@ -2,7 +2,6 @@ package goldens
 
 import (
 	"bytes"
-	"flag"
 	"hash/fnv"
 	"net/http"
 	"os"
@@ -44,11 +43,9 @@ func (s *set) cases(t *testing.T) []*Case {
 
 func (s *set) marks() string { return "testdata/" + s.name + ".words.gz" }
 
-var record = flag.Bool("record", false, "record the words of kube-apiserver (bench/peer/bin) that TestGoldens compares")
-
 // TestRecordWords asks kube-apiserver everything, and writes the marks of what it says.
 func TestRecordWords(t *testing.T) {
-	if !*record {
+	if !*peer.Recording {
 		t.Skip("run with -record")
 	}
 	for _, s := range sets {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
@@ -18,11 +19,14 @@ import (
 
 // TestNativeHistograms has the histograms native that are on kube-apiserver, with the gate and without it.
 func TestNativeHistograms(t *testing.T) {
+	used := func(c *rest.Config) map[string]native {
+		use(t, c)
+		return histograms(t, c)
+	}
+	theirs := peer.NewRecorded[map[string]native](t, "native")
 	for _, args := range [][]string{nil, {"--feature-gates=NativeHistograms=false"}, {"--emulated-version=1.36"}, {"--emulated-version=1.36", "--feature-gates=NativeHistograms=true"}} {
-		theirs, ours := peer.Start(t, args...), kanzentest.Start(t, kanzentest.Listen(), kanzentest.Flags(args...)).SocketConfig()
-		use(t, theirs)
-		use(t, ours)
-		want, got := histograms(t, theirs), histograms(t, ours)
+		want := theirs.Answer(strings.Join(args, " "), func() map[string]native { return used(peer.Start(t, args...)) })
+		got := used(kanzentest.Start(t, kanzentest.Listen(), kanzentest.Flags(args...)).SocketConfig())
 		both := 0
 		for _, name := range slices.Sorted(maps.Keys(want)) {
 			native, ok := got[name]
@@ -41,8 +45,8 @@ func TestNativeHistograms(t *testing.T) {
 
 // native is how a histogram is told.
 type native struct {
-	is      bool
-	buckets bool // it has named ones too
+	Is      bool
+	Buckets bool // it has named ones too
 }
 
 // histograms are those that a server tells in protobuf.

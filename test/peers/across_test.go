@@ -24,15 +24,15 @@ import (
 // TestAcross has two servers, one of which does not serve jobs and certificate requests, and the other no autoscalers of version 2.
 // Each serves everything to its clients, as two kube-apiservers do.
 func TestAcross(t *testing.T) {
-	want := across(t, kube, kube)
+	want := ofPeers(t, "across", func() facts { return across(t, kube, kube) })
 	for _, pair := range [][2]string{{kanzen, kanzen}, {kanzen, kube}, {kube, kanzen}} {
 		t.Run(pair[0]+" passes on to "+pair[1], func(t *testing.T) { compare(t, across(t, pair[0], pair[1]), want) })
 	}
 }
 
-func across(t *testing.T, first, second string) *facts {
+func across(t *testing.T, first, second string) facts {
 	t.Helper()
-	c, f := newCluster(t), &facts{}
+	c, f := newCluster(t), facts{}
 	less := c.start(t, first, "a-less", "--runtime-config=batch/v1=false,certificates.k8s.io/v1/certificatesigningrequests=false")
 	more := c.start(t, second, "b-more", "--runtime-config=autoscaling/v2=false")
 	within(t, "jobs are passed on", func() bool { return ask(t, less, "GET", jobs, "").code == http.StatusOK })

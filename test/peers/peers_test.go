@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -217,25 +218,25 @@ func groups(t *testing.T, c *rest.Config, path, accept string) string {
 }
 
 // facts are what clients see, by what they did.
-type facts struct {
-	order []string
-	of    map[string]string
-}
+type facts map[string]string
 
-func (f *facts) add(what string, is any) {
-	if f.of == nil {
-		f.of = map[string]string{}
-	}
-	f.order = append(f.order, what)
-	f.of[what] = fmt.Sprint(is)
+func (f facts) add(what string, is any) { f[what] = fmt.Sprint(is) }
+
+// ofPeers are the facts of two kube-apiservers, which ask finds.
+func ofPeers(t *testing.T, name string, ask func() facts) facts {
+	t.Helper()
+	return peer.NewRecorded[facts](t, name).Answer("kube-apiserver", ask)
 }
 
 // compare holds facts against those of two kube-apiservers.
-func compare(t *testing.T, got, want *facts) {
+func compare(t *testing.T, got, want facts) {
 	t.Helper()
-	for _, what := range want.order {
-		if got.of[what] != want.of[what] {
-			t.Errorf("%s:\n%s\nkube-apiserver:\n%s", what, got.of[what], want.of[what])
+	for _, what := range slices.Sorted(maps.Keys(want)) {
+		if got[what] != want[what] {
+			t.Errorf("%s:\n%s\nkube-apiserver:\n%s", what, got[what], want[what])
 		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d facts, and %d of kube-apiserver", len(got), len(want))
 	}
 }

@@ -116,13 +116,13 @@ func saw(r *http.Request) string {
 
 // TestStandIn has a stand-in for another server show what it is sent, and what becomes of its answers and of its end.
 func TestStandIn(t *testing.T) {
-	want := withStandIn(t, kube)
+	want := ofPeers(t, "standin", func() facts { return withStandIn(t, kube) })
 	t.Run(kanzen, func(t *testing.T) { compare(t, withStandIn(t, kanzen), want) })
 }
 
-func withStandIn(t *testing.T, kind string) *facts {
+func withStandIn(t *testing.T, kind string) facts {
 	t.Helper()
-	c, f := newCluster(t), &facts{}
+	c, f := newCluster(t), facts{}
 	server := c.start(t, kind, "a")
 	const things, owned = "/apis/standin.test/v1/namespaces/default/things", "/apis/owned.test/v1/namespaces/default/things"
 	define(t, server)

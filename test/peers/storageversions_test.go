@@ -11,12 +11,12 @@ import (
 // TestStorageVersionsFirst has a webhook refuse that a server tells in which versions it stores objects. Writes of these wait, as on
 // kube-apiserver.
 func TestStorageVersionsFirst(t *testing.T) {
-	compare(t, held(t, kanzen), held(t, kube))
+	compare(t, held(t, kanzen), ofPeers(t, "storageversions", func() facts { return held(t, kube) }))
 }
 
-func held(t *testing.T, kind string) *facts {
+func held(t *testing.T, kind string) facts {
 	t.Helper()
-	c, f := &cluster{etcd: peer.Etcd(t), alone: true}, &facts{}
+	c, f := &cluster{etcd: peer.Etcd(t), alone: true}, facts{}
 	before := c.start(t, kind, "before")
 	made := ask(t, before, "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"metadata":{"name":"w"},"webhooks":[{"name":"w.test.example","sideEffects":"None","admissionReviewVersions":["v1"],
 		"clientConfig":{"url":"https://127.0.0.1:1/"},"rules":[{"apiGroups":["internal.apiserver.k8s.io"],"apiVersions":["*"],"operations":["*"],"resources":["storageversions"]}]}]}`)

@@ -23,15 +23,15 @@ const (
 
 // TestVersions is a cluster that is being upgraded: clients of a server of 1.36 have what is new in 1.37.
 func TestVersions(t *testing.T) {
-	want := versions(t, kube, kube)
+	want := ofPeers(t, "versions", func() facts { return versions(t, kube, kube) })
 	for _, pair := range [][2]string{{kanzen, kanzen}, {kanzen, kube}, {kube, kanzen}} {
 		t.Run(pair[0]+" passes on to "+pair[1], func(t *testing.T) { compare(t, versions(t, pair[0], pair[1]), want) })
 	}
 }
 
-func versions(t *testing.T, first, second string) *facts {
+func versions(t *testing.T, first, second string) facts {
 	t.Helper()
-	c, f := newCluster(t), &facts{}
+	c, f := newCluster(t), facts{}
 	older := c.start(t, first, "a-older", "--emulated-version=1.36")
 	newer := c.start(t, second, "b-newer")
 	within(t, "trust bundles are passed on", func() bool { return ask(t, older, "GET", bundles, "").code == http.StatusOK })
@@ -46,8 +46,8 @@ func versions(t *testing.T, first, second string) *facts {
 
 // TestAddress is what servers tell others of their address, and that they do not if the gate is off.
 func TestAddress(t *testing.T) {
-	told := func(kind string, args ...string) *facts {
-		c, f := newCluster(t), &facts{}
+	told := func(kind string, args ...string) facts {
+		c, f := newCluster(t), facts{}
 		if slices.Contains(args, gateOff) {
 			c.withoutPeers()
 		}
@@ -88,9 +88,8 @@ func TestAddress(t *testing.T) {
 		f.add("annotated", strings.Contains(ask(t, server, "GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", "").body, "peer-advertise-address"))
 		return f
 	}
-	for _, args := range [][]string{nil, {gateOff}} {
-		compare(t, told(kanzen, args...), told(kube, args...))
-	}
+	compare(t, told(kanzen), ofPeers(t, "address", func() facts { return told(kube) }))
+	compare(t, told(kanzen, gateOff), ofPeers(t, "address-off", func() facts { return told(kube, gateOff) }))
 	c := newCluster(t)
 	for _, flag := range []string{"--peer-ca-file=x", "--peer-advertise-ip=10.0.0.1", "--peer-advertise-port=1"} {
 		if why := peer.Refusal(t, c.etcd, gateOff, flag); !strings.Contains(why, "requires UnknownVersionInteroperabilityProxy feature to be turned on") {
