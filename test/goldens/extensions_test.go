@@ -11,6 +11,7 @@ import (
 // TestExtensionsChangeNothing asks a server with all additions to the API, and one without any, what was asked of kube-apiserver: a
 // client that does not ask for an addition sees no other answer. Only discovery names the groups of additions.
 func TestExtensionsChangeNothing(t *testing.T) {
+	t.Parallel()
 	s := set{name: "default", every: 24}
 	var cases []*Case
 	for _, c := range s.cases(t) {

@@ -16,6 +16,7 @@ var whole = flag.Bool("fork.all", false, "ask a fork everything, and not every t
 // TestFork asks a server, and a fork of another new one, what was asked of kube-apiserver. A fork answers as a server does, to which
 // TestGoldens holds kube-apiserver's answers, but for what it does differently by design.
 func TestFork(t *testing.T) {
+	t.Parallel()
 	s := set{name: "default", every: 10}
 	if *whole {
 		s.every = 1

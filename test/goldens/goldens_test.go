@@ -60,7 +60,7 @@ func (s *set) record(t *testing.T) {
 		t.Fatal(err)
 	}
 	index, _ := loadIndex()
-	r := &Runner{Bases: index, Log: t.Logf, C: &Client{URL: c.Host, HTTP: &http.Client{Transport: transport, Timeout: time.Minute,
+	r := &Runner{Bases: index, Log: t.Logf, C: &Client{URL: c.Host, HTTP: &http.Client{Transport: transport, Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}}
 	var mu sync.Mutex
 	marks := map[string]string{}
@@ -80,6 +80,7 @@ func (s *set) record(t *testing.T) {
 // TestGoldens asks everything that was asked of kube-apiserver. GOLDENS names
 // a part of the ids of the cases to ask.
 func TestGoldens(t *testing.T) {
+	t.Parallel()
 	for _, s := range sets {
 		t.Run(s.name, func(t *testing.T) { s.ask(t) })
 	}
@@ -135,13 +136,16 @@ func (s *set) ask(t *testing.T) {
 	}
 }
 
+// patience is how long an answer may take. One of those recorded, a watch that ends when its client leaves, takes all of it.
+const patience = 15 * time.Second
+
 // runner asks a new server with some flags.
 func runner(t *testing.T, flags ...string) *Runner {
 	server := kanzentest.Start(t, kanzentest.Controllers(), kanzentest.Flags(flags...))
 	admin := &user.DefaultInfo{Name: "admin", UID: "admin", Groups: []string{"system:masters", "system:authenticated"}}
 	index, _ := loadIndex()
 	return &Runner{
-		C: &Client{URL: "https://kanzen.in-process", HTTP: &http.Client{Transport: server.Transport(admin), Timeout: time.Minute,
+		C: &Client{URL: "https://kanzen.in-process", HTTP: &http.Client{Transport: server.Transport(admin), Timeout: patience,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}},
 		Bases: index, Log: t.Logf,
 	}
