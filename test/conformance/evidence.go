@@ -19,11 +19,17 @@ type wholeRun struct {
 	evidence.Server
 	ProcessorSeconds int
 	MiB              int
+	Commit           string
 	cut              string // why it is no whole run
 }
 
 // keep writes down a whole run, and makes evidence of it and of the last one of the other server.
 func keep(l layout, s settings, ran wholeRun) error {
+	suite, err := evidence.Now()
+	if err != nil {
+		return err
+	}
+	ran.Commit = suite.Commit
 	b, err := json.Marshal(ran)
 	if err != nil {
 		return err
@@ -49,10 +55,6 @@ func keep(l layout, s settings, ran wholeRun) error {
 	if _, ran := runs[evidence.Kanzen]; !ran {
 		return nil // it is evidence of kanzen
 	}
-	suite, err := evidence.Now()
-	if err != nil {
-		return err
-	}
 	kept := evidenceOf(suite, runs, s)
 	return kept.Write(s.evidence)
 }
@@ -65,7 +67,7 @@ func (l layout) wholeRun(server string) string {
 // evidenceOf makes the file of evidence of runs.
 func evidenceOf(suite evidence.Suite, runs map[string]wholeRun, s settings) evidence.Run {
 	suite.Name, suite.Module, suite.Packages, suite.Of = "conformance", "k8s.io/kubernetes "+runs[evidence.Kanzen].Version, []string{"test/e2e"}, 1
-	suite.LeftOut = s.skips
+	suite.LeftOut, suite.Commit = s.skips, runs[evidence.Kanzen].Commit
 	text := fmt.Sprintf("runs the conformance specs of Kubernetes on %d nodes of one machine ([conformance.md](conformance.md)): kubelet, containerd, runc, kube-proxy and CoreDNS,\nwith kanzen or kube-apiserver as their server.", s.nodes)
 	for _, server := range []string{evidence.Kanzen, evidence.Peer} {
 		if r, ran := runs[server]; ran {
