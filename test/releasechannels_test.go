@@ -360,7 +360,10 @@ func checkFeature(t *testing.T, dir string) {
 	}
 	var feature struct {
 		ID, Version, Name string
-		Options           map[string]struct{ Type, Description string; Default any }
+		Options           map[string]struct {
+			Type, Description string
+			Default           any
+		}
 	}
 	text, err := os.ReadFile(filepath.Join(at, "devcontainer-feature.json"))
 	must(t, err)
