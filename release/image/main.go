@@ -53,9 +53,9 @@ func write(out string, labels map[string]string, created time.Time, platforms []
 	version := labels[versionLabel]
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range platforms {
-		platform, files, _ := strings.Cut(p, "=")
+		platform, programs, _ := strings.Cut(p, "=")
 		system, arch, isPlatform := strings.Cut(platform, "/")
-		kanzen, kubectl, isPair := strings.Cut(files, ",")
+		kanzen, kubectl, isPair := strings.Cut(programs, ",")
 		if !isPlatform || !isPair {
 			return fmt.Errorf("%q is not OS/ARCH=KANZEN,KUBECTL", p)
 		}
