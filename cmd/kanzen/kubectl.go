@@ -46,6 +46,9 @@ If you give --data-dir, it must come first.`,
 // begins with 'kanzen kubectl'.
 func findKubectl() (program, name string, err error) {
 	self, err := os.Executable()
+	if err != nil { // Linux without /proc
+		self, err = exec.LookPath(os.Args[0])
+	}
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self)
 	}
