@@ -18,7 +18,7 @@ SYSTEMS ?= darwin windows
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Modules beside this one.
-MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit site
+MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit site release/kubectl
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
 # programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
@@ -28,7 +28,7 @@ DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKube
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Nobody debugs them: without what debuggers read, their programs are linked in two thirds of the time.
 TEST := $(GO) test -vet=off -ldflags '-s -w' -p $(shell expr $(PROCESSORS) + 2)
-E2E := KANZEN=$(CURDIR)/bin/kanzen $(TEST) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 3) -timeout 15m
+E2E := KANZEN=$(CURDIR)/bin/kanzen KUBECTL=$(CURDIR)/bin/kanzen-kubectl $(TEST) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 3) -timeout 15m
 
 # The Go tool is silent while it compiles; -v names each package, which the awk counts on one line.
 PROGRESS = 2>&1 | awk '/^[a-zA-Z0-9_.\/-]+$$/ { n++; if (n % 25 == 0) { printf "  compiled %d packages\r", n; fflush() } next } { print; fflush() } END { if (n) printf "  compiled %d packages\n", n }'
@@ -37,6 +37,11 @@ build:
 	@echo "building bin/kanzen (minutes the first time, seconds after that)"
 	@set -o pipefail; $(GO) build -v $(GOFLAGS_STATIC) -o bin/kanzen ./cmd/kanzen $(PROGRESS)
 	@$(GO) build $(GOFLAGS_STATIC) -o bin/kanzen-kms ./cmd/kanzen-kms
+	@$(MAKE) --no-print-directory kubectl
+
+# What 'kanzen kubectl' runs: kubectl of the same version, a module of its own. Most of what it needs was compiled for kanzen.
+kubectl:
+	@GO='$(GO)' release/kubectl/build.sh bin/kanzen-kubectl
 
 # The first command of the README: builds, saying how far it is, and serves.
 serve: build
@@ -77,7 +82,8 @@ record: build bench/peer/bin/kube-apiserver bench/peer/bin/kube-controller-manag
 # Compiles for every platform.
 cross:
 	@set -e; for p in $(PLATFORMS); do echo "compiling for $$p"; \
-		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./cmd/kanzen; done
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./cmd/kanzen; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} GO='$(GO)' release/kubectl/build.sh /dev/null; done
 
 # Type-checks the code of other systems, without compiling it.
 cross-vet:
@@ -113,6 +119,7 @@ staticcheck:
 unit:
 	$(TEST) ./...
 	cd site && $(TEST) ./...
+	cd release/kubectl && $(TEST) ./...
 
 # -short leaves out what has one goroutine, and what measures memory. These tests compute: as many packages run as there are processors.
 # On a machine that has other things to do, those of internal/server take more than the ten minutes that tests have.
@@ -126,6 +133,7 @@ SHORTER = $(shell $(GO) list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{
 unraced:
 	$(TEST) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(RACE)))
 	cd site && $(TEST) ./...
+	cd release/kubectl && $(TEST) ./...
 	$(TEST) -run "^($$(awk '/^func / { name = $$2; sub(/\(.*/, "", name) } /testing\.Short\(\)/ { print name }' $(SHORTER) | paste -sd '|'))$$" $(sort $(dir $(SHORTER)))
 
 # All packages of tests run the one binary that was built. The Go tool does not see when that changes: it keeps no results (-count=1).
@@ -219,4 +227,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
-.PHONY: build serve test test-deep test-peer record cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance upstream vuln generate stale bench bench-go
+.PHONY: build kubectl serve test test-deep test-peer record cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance upstream vuln generate stale bench bench-go

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds a release into dist/: binaries for the platforms given (os/arch ...), packages, a container image, completions,
-# man pages, a bill of materials, what channels.sh makes (DOWNLOADS=URL says where releases are published), checksums. The same
+# Builds a release into dist/: kanzen and kubectl for the platforms given (os/arch ...), packages, a container image, completions,
+# man pages, bills of materials, what channels.sh makes (DOWNLOADS=URL says where releases are published), checksums. The same
 # commit, Go and settings give the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,8 +21,9 @@ rm -rf "$out" && mkdir -p "$out" && out=$(cd "$out" && pwd)
 for platform in "$@"; do
 	os=${platform%/*} arch=${platform#*/} ext=
 	[ "$os" = windows ] && ext=.exe
-	echo "binary for $platform"
+	echo "binaries for $platform"
 	CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -ldflags "$ldflags" -o "$out/kanzen-$os-$arch$ext" ./cmd/kanzen
+	GOOS=$os GOARCH=$arch LDFLAGS=-buildid= release/kubectl/build.sh "$out/kanzen-kubectl-$os-$arch$ext"
 done
 
 echo "completions and man pages"
@@ -36,7 +37,7 @@ find "$out/man" -name '*.1' -exec gzip -9n {} +
 image=()
 for arch in amd64 arm64; do
 	[ -f "$out/kanzen-linux-$arch" ] || continue
-	image+=("linux/$arch=$out/kanzen-linux-$arch")
+	image+=("linux/$arch=$out/kanzen-linux-$arch,$out/kanzen-kubectl-linux-$arch")
 	if [ -z "${NO_PACKAGES:-}" ]; then
 		echo "packages for $arch"
 		for kind in deb rpm; do
@@ -53,9 +54,11 @@ if [ ${#image[@]} -gt 0 ]; then
 fi
 
 if [ -z "${NO_SBOM:-}" ]; then
-	echo "bill of materials"
-	first=("$out"/kanzen-linux-*)
-	tool cyclonedx-gomod bin -json -noserial -notimestamp -std -licenses -version "v$version" -output "$out/kanzen.cdx.json" "${first[0]}" >"$work/sbom.log" 2>&1 || { cat "$work/sbom.log"; exit 1; }
+	echo "bills of materials"
+	for program in kanzen kanzen-kubectl; do
+		first=("$out/$program"-linux-*)
+		tool cyclonedx-gomod bin -json -noserial -notimestamp -std -licenses -version "v$version" -output "$out/$program.cdx.json" "${first[0]}" >"$work/sbom.log" 2>&1 || { cat "$work/sbom.log"; exit 1; }
+	done
 fi
 cp release/systemd/kanzen.service release/kubernetes/kanzen.yaml "$out/"
 echo "chart, action, feature, formula, manifest, flake"

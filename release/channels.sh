@@ -16,7 +16,7 @@ sed_script=$work/sed
 	echo "s|@DOWNLOADS@|$downloads|g"
 	echo "s|@URL@|$downloads/v$VERSION|g"
 	echo "s|@IMAGE@|$image|g"
-	(cd "$out" && for binary in kanzen-{linux,darwin}-* kanzen-windows-*.exe; do
+	(cd "$out" && for binary in kanzen-{,kubectl-}{linux,darwin}-* kanzen-{,kubectl-}windows-*.exe; do
 		if [ -f "$binary" ]; then echo "s|@SHA256 $binary@|$(sha256sum "$binary" | cut -d ' ' -f 1)|g"; fi
 	done)
 } >"$sed_script"

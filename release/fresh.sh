@@ -16,7 +16,7 @@ chmod 0755 "$root"
 
 if [ -z "$kubectl" ]; then
 	echo "there is no kubectl on PATH; building it (KUBECTL=PATH names one)"
-	(cd "$(dirname "$0")/../test" && go build -o "$root.kubectl" ./kubectl)
+	"$(dirname "$0")/kubectl/build.sh" "$root.kubectl"
 	kubectl=$root.kubectl
 fi
 run=(env -i "$root/kanzen" serve --data-dir="$root/data" --secure-port=0)

@@ -116,10 +116,10 @@ func checkServerFlags(t *testing.T, manifests string) {
 		}
 		return
 	}
-	if args[0] != "serve" || args[1] != "--data-dir=/data/kanzen" {
-		t.Fatalf("the arguments begin with %v", args[:2])
+	if env := (corev1.EnvVar{Name: "KANZEN_DATA_DIR", Value: "/data/kanzen"}); args[0] != "serve" || !slices.Contains(pod.Containers[0].Env, env) {
+		t.Fatalf("the command is %s, the environment %v", args[0], pod.Containers[0].Env)
 	}
-	k := serve(t, filepath.Join(t.TempDir(), "data"), args[2:]...)
+	k := serve(t, filepath.Join(t.TempDir(), "data"), args[1:]...)
 	_, port, err := net.SplitHostPort(k.address) // the address is the advertised one
 	must(t, err)
 	connection, err := tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the names are looked at below

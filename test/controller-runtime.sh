@@ -15,7 +15,7 @@ chmod -R u+w "$work/module"
 find "$work/module" -name "*.sh" -exec chmod +x {} + # the module cache has no executable files
 mkdir "$work/kanzen" "$work/upstream" "$work/bin"
 [ -n "${KANZEN:-}" ] || { KANZEN=$work/bin/kanzen; (cd .. && CGO_ENABLED=0 go build -o "$KANZEN" ./cmd/kanzen); }
-[ -n "${KUBECTL:-}" ] || { KUBECTL=$work/bin/kubectl; CGO_ENABLED=0 go build -o "$KUBECTL" ./kubectl; }
+[ -n "${KUBECTL:-}" ] || { KUBECTL=$work/bin/kubectl; ../release/kubectl/build.sh "$KUBECTL"; }
 "$KANZEN" assets --dir "$work/kanzen" >/dev/null
 ln -s "$KUBECTL" "$work/kanzen/kubectl"
 servers=kanzen

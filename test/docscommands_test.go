@@ -479,7 +479,9 @@ func others(words []string) error {
 		"softhsm2-util --init-token":           {"kms_test.go", "softhsm2-util"},
 		"sha256sum --check":                    {"../release/build.sh", "sha256sum"},
 		"install -D -m 0755 kanzen-linux-":     {"../release/build.sh", "kanzen-"},
-		"docker run -d --name kanzen":          {"../release/image/main.go", "--data-dir"},
+		"install -D -m 0755 kanzen-kubectl-":   {"../release/build.sh", "kanzen-kubectl-"},
+		"docker run -d --name kanzen":          {"../release/image/main.go", "KANZEN_DATA_DIR"},
+		"docker exec kanzen /kanzen kubectl":   {"../release/image/main.go", "kanzen-kubectl"},
 	} {
 		if strings.HasPrefix(line, begin) {
 			return hasWords(of[0], of[1:])

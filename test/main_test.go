@@ -40,8 +40,7 @@ func run(m *testing.M) (code int, err error) {
 		return err
 	})
 	g.Go(func() (err error) {
-		binaries.kubectl, err = build("KUBECTL", filepath.Join(dir, "kubectl"), ".", "./kubectl",
-			"-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.0") // or `kubectl version` finds none
+		binaries.kubectl, err = buildKubectl(filepath.Join(dir, "kubectl"))
 		return err
 	})
 	if err := g.Wait(); err != nil {
@@ -59,6 +58,17 @@ func build(env, out, dir, pkg string, flags ...string) (string, error) {
 	cmd.Dir = dir
 	if b, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, b)
+	}
+	return out, nil
+}
+
+// buildKubectl builds kubectl as a release has it, unless the environment names one.
+func buildKubectl(out string) (string, error) {
+	if p := os.Getenv("KUBECTL"); p != "" {
+		return out, os.Symlink(p, out)
+	}
+	if b, err := exec.Command("../release/kubectl/build.sh", out).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build kubectl: %w\n%s", err, b)
 	}
 	return out, nil
 }

@@ -14,7 +14,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -22,7 +24,18 @@ import (
 
 const releasedVersion = "9.8.7"
 
-// publishRelease puts a release on a web server: this machine's binary is the one under test, the others are a few bytes. It returns the
+// releasedBinaries returns the names of the binaries in a release.
+func releasedBinaries() []string {
+	var out []string
+	for _, program := range []string{"kanzen", "kanzen-kubectl"} {
+		for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64", "windows-amd64.exe", "windows-arm64.exe"} {
+			out = append(out, program+"-"+platform)
+		}
+	}
+	return out
+}
+
+// publishRelease puts a release on a web server: this machine's binaries are those under test, the others are a few bytes. It returns the
 // URL below which versions are, and the directory of the release.
 func publishRelease(t *testing.T) (downloads, dir string) {
 	t.Helper()
@@ -30,14 +43,16 @@ func publishRelease(t *testing.T) (downloads, dir string) {
 	dir = filepath.Join(root, "v"+releasedVersion)
 	must(t, os.Mkdir(dir, 0o700))
 	var sums strings.Builder
-	for _, file := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64", "windows-amd64.exe", "windows-arm64.exe"} {
-		path := filepath.Join(dir, "kanzen-"+file)
-		if file == runtime.GOOS+"-"+runtime.GOARCH {
-			must(t, os.Symlink(binaries.kanzen, path))
+	here := runtime.GOOS + "-" + runtime.GOARCH
+	built := map[string]string{"kanzen-" + here: binaries.kanzen, "kanzen-kubectl-" + here: binaries.kubectl}
+	for _, file := range releasedBinaries() {
+		path := filepath.Join(dir, file)
+		if built[file] != "" {
+			must(t, os.Symlink(built[file], path))
 		} else {
 			must(t, os.WriteFile(path, []byte(file), 0o600))
 		}
-		fmt.Fprintf(&sums, "%s  kanzen-%s\n", sumOf(t, path), file)
+		fmt.Fprintf(&sums, "%s  %s\n", sumOf(t, path), file)
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(sums.String()), 0o600))
 	server := httptest.NewServer(http.FileServer(http.Dir(root)))
@@ -85,8 +100,8 @@ func TestReleaseChannels(t *testing.T) {
 	makeChannels(t, dir, downloads)
 	t.Run("the same bytes again", func(t *testing.T) {
 		again := t.TempDir()
-		for _, file := range []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64", "windows-amd64.exe", "windows-arm64.exe"} {
-			must(t, os.Symlink(filepath.Join(dir, "kanzen-"+file), filepath.Join(again, "kanzen-"+file)))
+		for _, file := range releasedBinaries() {
+			must(t, os.Symlink(filepath.Join(dir, file), filepath.Join(again, file)))
 		}
 		makeChannels(t, again, downloads)
 		for _, file := range []string{"kanzen-" + releasedVersion + ".tgz", "devcontainer-feature-kanzen.tgz", "setup-kanzen/action.yml", "homebrew/kanzen.rb"} {
@@ -119,9 +134,8 @@ func checkPackages(t *testing.T, dir, downloads string) {
 		n       int
 		parser  []string
 	}{
-		"homebrew/kanzen.rb": {`url "` + regexp.QuoteMeta(downloads) + `/(\S+)"\s+sha256 "(\w+)"`, 4, []string{"ruby", "-c"}},
-		"scoop/kanzen.json":  {`"url": "` + regexp.QuoteMeta(downloads) + `/(\S+)#/kanzen.exe",\s+"hash": "(\w+)"`, 2, nil},
-		"nix/flake.nix":      {`file = "(\S+)"; sha256 = "(\w+)";`, 4, []string{"nix-instantiate", "--parse"}},
+		"homebrew/kanzen.rb": {`url "` + regexp.QuoteMeta(downloads) + `/(\S+)"\s+sha256 "(\w+)"`, 8, []string{"ruby", "-c"}},
+		"nix/flake.nix":      {`file = "(\S+)"; sha256 = "(\w+)";`, 8, []string{"nix-instantiate", "--parse"}},
 	} {
 		path := filepath.Join(dir, file)
 		text, err := os.ReadFile(path)
@@ -136,9 +150,6 @@ func checkPackages(t *testing.T, dir, downloads string) {
 				t.Errorf("%s: %s has the checksum %s, not %s", file, name, got, m[2])
 			}
 		}
-		if download.parser == nil {
-			continue
-		}
 		if _, err := exec.LookPath(download.parser[0]); err != nil {
 			t.Logf("there is no %s to read %s", download.parser[0], file)
 			continue
@@ -147,9 +158,14 @@ func checkPackages(t *testing.T, dir, downloads string) {
 			t.Errorf("%s: %v\n%s", file, err, out)
 		}
 	}
+	checkScoop(t, dir, downloads)
+}
+
+// checkScoop looks at the manifest for Scoop: both programs of each architecture, by the names under which they are installed.
+func checkScoop(t *testing.T, dir, downloads string) {
 	var manifest struct {
 		Version, Description, Homepage, License, Bin string
-		Architecture                                 map[string]struct{ URL, Hash string }
+		Architecture                                 map[string]struct{ URL, Hash []string }
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "scoop", "kanzen.json"))
 	must(t, err)
@@ -159,6 +175,17 @@ func checkPackages(t *testing.T, dir, downloads string) {
 	if manifest.Version != releasedVersion || manifest.Homepage == "" || manifest.License == "" {
 		t.Errorf("the manifest for Scoop has not what its schema requires: %+v", manifest)
 	}
+	for name, of := range map[string]string{"64bit": "amd64", "arm64": "arm64"} {
+		var urls, sums []string
+		for _, program := range []string{"kanzen", "kanzen-kubectl"} {
+			file := program + "-windows-" + of + ".exe"
+			urls = append(urls, downloads+"/v"+releasedVersion+"/"+file+"#/"+program+".exe")
+			sums = append(sums, sumOf(t, filepath.Join(dir, file)))
+		}
+		if got := manifest.Architecture[name]; !slices.Equal(got.URL, urls) || !slices.Equal(got.Hash, sums) {
+			t.Errorf("Scoop's %s is %+v, want %v with %v", name, got, urls, sums)
+		}
+	}
 }
 
 // checkScript installs with get-kanzen.sh in a home directory: once, again, from files, and what is damaged.
@@ -167,13 +194,40 @@ func checkScript(t *testing.T, dir, downloads string) {
 	run := func(args ...string) (string, error) {
 		return shell(t, []string{"HOME=" + home}, append([]string{"sh", filepath.Join(dir, "get-kanzen.sh")}, args...)...)
 	}
-	for i, want := range []string{"installed kanzen 9.8.7 in ", "kanzen 9.8.7 is in "} {
-		if out, err := run(); err != nil || !strings.HasPrefix(out, want) {
-			t.Errorf("run %d: %v %s", i, err, out)
+	var requests atomic.Int32
+	files := http.FileServer(http.Dir(filepath.Dir(dir)))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		files.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	bin := filepath.Join(home, ".local", "bin")
+	kubectl := filepath.Join(bin, "kanzen-kubectl")
+	for _, step := range []struct {
+		before   func() error
+		flags    []string
+		want     string
+		requests int32 // one is that for SHA256SUMS
+	}{
+		{nil, []string{"--without-kubectl"}, "installed kanzen 9.8.7 in BIN\n", 2},
+		{nil, nil, "kanzen 9.8.7 is in BIN\ninstalled kanzen-kubectl 9.8.7 in BIN\n", 2},
+		{nil, nil, "kanzen 9.8.7 is in BIN\nkanzen-kubectl 9.8.7 is in BIN\n", 1},
+		{func() error { return os.WriteFile(kubectl, []byte("another version"), 0o700) }, nil, "kanzen 9.8.7 is in BIN\ninstalled kanzen-kubectl 9.8.7 in BIN\n", 2},
+		{func() error { return os.RemoveAll(bin) }, nil, "installed kanzen 9.8.7 in BIN\ninstalled kanzen-kubectl 9.8.7 in BIN\n", 3},
+	} {
+		if step.before != nil {
+			must(t, step.before())
+		}
+		requests.Store(0)
+		out, err := run(append(step.flags, "--downloads", server.URL)...)
+		if want := strings.ReplaceAll(step.want, "BIN", bin); err != nil || out != want || requests.Load() != step.requests {
+			t.Errorf("%v: %v, %d requests, %q, want %d and %q", step.flags, err, requests.Load(), out, step.requests, want)
 		}
 	}
-	if out, err := shell(t, []string{"HOME=" + home}, filepath.Join(home, ".local/bin/kanzen"), "version"); err != nil || !strings.HasPrefix(out, "kanzen ") {
-		t.Errorf("kanzen version: %v %s", err, out)
+	for program, want := range map[string]string{"kanzen": binaries.kanzen, "kanzen-kubectl": binaries.kubectl} {
+		if sumOf(t, filepath.Join(bin, program)) != sumOf(t, want) {
+			t.Errorf("another %s was installed", program)
+		}
 	}
 	to := filepath.Join(home, "of files")
 	if out, err := run("--version", "v"+releasedVersion, "--downloads", "file://"+filepath.Dir(dir)+"/", "--to", to); err != nil {
@@ -186,11 +240,18 @@ func checkScript(t *testing.T, dir, downloads string) {
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(damaged, "SHA256SUMS"), sums, 0o600))
 	must(t, os.WriteFile(filepath.Join(damaged, "kanzen-"+runtime.GOOS+"-"+runtime.GOARCH), []byte("damaged"), 0o600))
+	// Of this release one of the two is damaged.
+	half := filepath.Join(t.TempDir(), "v1.0.1")
+	must(t, os.Mkdir(half, 0o700))
+	must(t, os.WriteFile(filepath.Join(half, "SHA256SUMS"), sums, 0o600))
+	must(t, os.Symlink(binaries.kanzen, filepath.Join(half, "kanzen-"+runtime.GOOS+"-"+runtime.GOARCH)))
+	must(t, os.WriteFile(filepath.Join(half, "kanzen-kubectl-"+runtime.GOOS+"-"+runtime.GOARCH), []byte("damaged"), 0o600))
 	other := filepath.Join(t.TempDir(), "kanzen")
 	must(t, os.WriteFile(other, []byte("another version"), 0o600))
 	to = filepath.Dir(other)
 	for args, want := range map[string]string{
 		"--version 1.0.0 --downloads file://" + filepath.Dir(damaged): "nothing was installed",
+		"--version 1.0.1 --downloads file://" + filepath.Dir(half):    "nothing was installed",
 		"--version 0.0.1 --downloads " + downloads:                    "download " + downloads + "/v0.0.1/SHA256SUMS",
 		"--prefix /usr": "unknown flag --prefix",
 		"--version":     "--version needs a value",
@@ -282,6 +343,10 @@ func checkAction(t *testing.T, dir string) {
 	if out, err := shell(t, []string{"HOME=" + temp, "KUBECONFIG=" + set["KUBECONFIG"]}, binaries.kubectl, "get", "--raw", "/version"); err != nil || !strings.Contains(out, `"emulationMinor": "36"`) {
 		t.Errorf("/version: %v %s", err, out)
 	}
+	kanzen := filepath.Join(strings.TrimSpace(said("GITHUB_PATH")), "kanzen")
+	if out, err := shell(t, []string{"HOME=" + temp, "PATH="}, kanzen, "kubectl", "--data-dir="+filepath.Join(temp, "kanzen", "data"), "get", "namespace/default", "-o", "name"); err != nil || out != "namespace/default\n" {
+		t.Errorf("kanzen kubectl: %v %s", err, out)
+	}
 	if path := strings.TrimSpace(said("GITHUB_PATH")); !strings.Contains(said("GITHUB_OUTPUT"), "path="+path+"\n") {
 		t.Errorf("the output path is not what was added to PATH: %s", said("GITHUB_OUTPUT"))
 	}
@@ -295,7 +360,10 @@ func checkFeature(t *testing.T, dir string) {
 	}
 	var feature struct {
 		ID, Version, Name string
-		Options           map[string]struct{ Type, Default, Description string }
+		Options           map[string]struct {
+			Type, Description string
+			Default           any
+		}
 	}
 	text, err := os.ReadFile(filepath.Join(at, "devcontainer-feature.json"))
 	must(t, err)
@@ -305,12 +373,15 @@ func checkFeature(t *testing.T, dir string) {
 	}
 	env := []string{"KANZEN_BIN=" + bin}
 	for name, o := range feature.Options {
-		env = append(env, strings.ToUpper(name)+"="+o.Default)
+		env = append(env, fmt.Sprintf("%s=%v", strings.ToUpper(name), o.Default))
 	}
 	if out, err := shell(t, env, filepath.Join(at, "install.sh")); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if sumOf(t, filepath.Join(bin, "kanzen")) != sumOf(t, binaries.kanzen) {
 		t.Error("another binary was installed")
+	}
+	if sumOf(t, filepath.Join(bin, "kanzen-kubectl")) != sumOf(t, binaries.kubectl) {
+		t.Error("another kubectl was installed")
 	}
 }

@@ -312,6 +312,42 @@ func TestKubeconfigOfUser(t *testing.T) {
 	}
 }
 
+// checkKubectlOrder runs kanzen kubectl where there is no kubectl, where PATH has one, and where another is beside kanzen: links to kanzen
+// are followed first, as /usr/local/bin may have one.
+func checkKubectlOrder(t *testing.T) {
+	t.Helper()
+	install := filepath.Join(t.TempDir(), "lib")
+	kanzen := filepath.Join(install, "kanzen")
+	copyFile(t, binaries.kanzen, kanzen)
+	must(t, os.Chmod(kanzen, 0o700))
+	bin := t.TempDir()
+	must(t, os.Symlink(kanzen, filepath.Join(bin, "kanzen")))
+	t.Setenv("PATH", bin)
+	place := func(path string, mode os.FileMode) { // a program that says by which path and name it runs
+		must(t, os.WriteFile(path, []byte("#!/bin/sh\necho "+filepath.Base(path)+" \"$@\" KUBECONFIG=$KUBECONFIG\nexit 7\n"), mode))
+	}
+	run := func() (string, string, int) { return output(t, filepath.Join(bin, "kanzen"), "kubectl", "a", "b c") }
+	want := "Error: there is no kubectl: no kanzen-kubectl in " + install + ", "
+	if _, stderr, code := run(); code != 1 || !strings.HasPrefix(stderr, want) || !strings.Contains(stderr, "no kubectl on PATH") {
+		t.Errorf("without kubectl: exit code %d, %q", code, stderr)
+	}
+	config := filepath.Join(os.Getenv("HOME"), ".local", "share", "kanzen", "pki", "admin.kubeconfig")
+	beside := filepath.Join(install, "kanzen-kubectl")
+	for _, step := range []struct {
+		place func()
+		want  string
+	}{
+		{func() { place(filepath.Join(bin, "kubectl"), 0o700) }, "kubectl"},
+		{func() { place(beside, 0o600) }, "kubectl"}, // nothing that runs
+		{func() { must(t, os.Chmod(beside, 0o700)) }, "kanzen-kubectl"},
+	} {
+		step.place()
+		if stdout, stderr, code := run(); code != 7 || stdout != step.want+" a b c KUBECONFIG="+config+"\n" {
+			t.Errorf("want %s: exit code %d, %q %s", step.want, code, stdout, stderr)
+		}
+	}
+}
+
 // kanzen kubeconfig --merge and kanzen kubectl need no server's path by hand.
 func TestMergeAndKubectl(t *testing.T) {
 	home := t.TempDir()
@@ -332,10 +368,7 @@ func TestMergeAndKubectl(t *testing.T) {
 	if _, _, code := output(t, binaries.kanzen, "kubectl", "get", "nothing"); code != 1 {
 		t.Errorf("exit code %d, want kubectl's", code)
 	}
-	t.Setenv("PATH", home)
-	if _, stderr, code := output(t, binaries.kanzen, "kubectl", "get", "ns"); code != 1 || !strings.HasPrefix(stderr, "Error: there is no kubectl on PATH; ") {
-		t.Errorf("without kubectl: exit code %d, %q", code, stderr)
-	}
+	checkKubectlOrder(t)
 	stop(t, k, 15)
 	if stdout, stderr, code := output(t, binaries.kanzen, "reset", "--yes"); code != 0 {
 		t.Errorf("reset: exit code %d, %q, %s", code, stdout, stderr)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,7 +95,7 @@ keys that it needs. They come from the data directory of a server that
 	f.StringSliceVar(&programs, "for", nil, "Programs to write files for: kube-controller-manager, kube-scheduler, kwok. If empty, files for envtest are written.")
 	f.StringVar(&dataDir, "data-dir", config.Standalone().DataDir, "Data directory of the server, for --for.")
 	f.StringVar(&version, "emulated-version", "", "Version of Kubernetes that envtest's kube-apiserver behaves as, such as 1.36. (default the newest)")
-	f.BoolVar(&kubectl, "kubectl", false, "Also link the kubectl on PATH, for envtest.")
+	f.BoolVar(&kubectl, "kubectl", false, "Also link kubectl, for envtest: the one that 'kanzen kubectl' runs.")
 	cmd.SetUsageFunc(usage)
 	return cmd
 }
@@ -140,7 +139,7 @@ func envtestAssets(dir, version string, kubectl bool) error {
 		links[filepath.Join(dir, "kubernetes-"+version, "kube-apiserver")] = self
 	}
 	if kubectl {
-		path, err := exec.LookPath("kubectl")
+		path, _, err := findKubectl()
 		if err != nil {
 			return fmt.Errorf("--kubectl: %w", err)
 		}

@@ -2,13 +2,9 @@
 
 package main
 
-import (
-	"path/filepath"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// replaceBy runs a program in the place of this one.
-func replaceBy(program string, args, env []string) error {
-	return unix.Exec(program, append([]string{filepath.Base(program)}, args...), env)
+// replaceBy runs a program by a name in the place of this one.
+func replaceBy(program, name string, args, env []string) error {
+	return unix.Exec(program, append([]string{name}, args...), env)
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,9 +18,10 @@ import (
 func kubectlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kubectl [--data-dir DIR] ARGS...",
-		Short: "Run the kubectl on PATH for the server of a data directory",
-		Long: `Runs the kubectl on PATH with KUBECONFIG set to the kubeconfig of the server's
-administrator. If you give --data-dir, it must come first.`,
+		Short: "Run kubectl for the server of a data directory",
+		Long: `Runs kubectl with KUBECONFIG set to the kubeconfig of the server's administrator:
+the kanzen-kubectl that a release has beside kanzen, or else the kubectl on PATH.
+If you give --data-dir, it must come first.`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, args := dataDirOf(args)
@@ -30,13 +32,69 @@ administrator. If you give --data-dir, it must come first.`,
 			if err != nil {
 				return err
 			}
-			program, err := exec.LookPath("kubectl")
+			program, name, err := findKubectl()
 			if err != nil {
-				return errors.New("there is no kubectl on PATH; see https://kubernetes.io/docs/tasks/tools for how to install it")
+				return err
 			}
-			return replaceBy(program, args, append(os.Environ(), "KUBECONFIG="+path))
+			return replaceBy(program, name, args, append(os.Environ(), "KUBECONFIG="+path))
 		},
+		ValidArgsFunction: completeKubectl,
 	}
+}
+
+// findKubectl returns the program to run and its name for itself: kubectl of a release knows by it that what it tells the user to type
+// begins with 'kanzen kubectl'.
+func findKubectl() (program, name string, err error) {
+	self, err := os.Executable()
+	if err != nil { // Linux without /proc
+		self, err = exec.LookPath(os.Args[0])
+	}
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("find this program: %w", err)
+	}
+	return kubectlBeside(filepath.Dir(self))
+}
+
+// kubectlBeside looks for kubectl in the directory of this program, then on PATH. The system decides what is a program: Windows by the
+// ends of names, others by the mode of a file.
+func kubectlBeside(dir string) (program, name string, err error) {
+	if program, err = exec.LookPath(filepath.Join(dir, "kanzen-kubectl")); err == nil {
+		return program, "kanzen kubectl", nil
+	}
+	if program, err = exec.LookPath("kubectl"); err == nil {
+		return program, filepath.Base(program), nil
+	}
+	return "", "", fmt.Errorf("there is no kubectl: no kanzen-kubectl in %s, where a release has it beside kanzen ('make kubectl' in a checkout builds it), "+
+		"and no kubectl on PATH (https://kubernetes.io/docs/tasks/tools)", dir)
+}
+
+// completeKubectl lets kubectl complete its own words. It answers with lines, and with a number for the shell on the last one.
+func completeKubectl(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 1 && args[0] == "--data-dir" {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	dir, args := dataDirOf(args)
+	program, _, err := findKubectl()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	kubectl := exec.CommandContext(cmd.Context(), program, append(append([]string{cobra.ShellCompRequestCmd}, args...), word)...)
+	// Without a server it completes what needs none. It does not ask another one.
+	kubectl.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(dir, "pki", "admin.kubeconfig"))
+	out, err := kubectl.Output()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	last := len(lines) - 1
+	directive, err := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return lines[:last], cobra.ShellCompDirective(directive)
 }
 
 // dataDirOf takes a leading --data-dir off kubectl's arguments.

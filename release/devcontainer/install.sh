@@ -6,4 +6,5 @@ if ! command -v curl >/dev/null 2>&1 && ! command -v wget >/dev/null 2>&1 && com
 	apt-get install -y -qq --no-install-recommends ca-certificates curl
 	rm -rf /var/lib/apt/lists/*
 fi
-exec sh "$(dirname "$0")/get-kanzen.sh" --version "$VERSION" --downloads "$DOWNLOADS" --to "${KANZEN_BIN:-/usr/local/bin}"
+exec sh "$(dirname "$0")/get-kanzen.sh" --version "$VERSION" --downloads "$DOWNLOADS" --to "${KANZEN_BIN:-/usr/local/bin}" \
+	$([ "$KUBECTL" = true ] || echo --without-kubectl)

@@ -1,7 +1,7 @@
-// Command image writes a container image with a static binary and the public certificate authorities as an OCI layout,
-// without a daemon.
+// Command image writes a container image with two static binaries, kanzen and kubectl, and the public certificate authorities
+// as an OCI layout, without a daemon.
 //
-//	image -o DIR -created SECONDS -version V -revision COMMIT linux/amd64=FILE linux/arm64=FILE
+//	image -o DIR -created SECONDS -version V -revision COMMIT linux/amd64=KANZEN,KUBECTL linux/arm64=KANZEN,KUBECTL
 package main
 
 import (
@@ -53,12 +53,17 @@ func write(out string, labels map[string]string, created time.Time, platforms []
 	version := labels[versionLabel]
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range platforms {
-		platform, file, ok := strings.Cut(p, "=")
+		platform, programs, _ := strings.Cut(p, "=")
 		system, arch, isPlatform := strings.Cut(platform, "/")
-		if !ok || !isPlatform {
-			return fmt.Errorf("%q is not OS/ARCH=FILE", p)
+		kanzen, kubectl, isPair := strings.Cut(programs, ",")
+		if !isPlatform || !isPair {
+			return fmt.Errorf("%q is not OS/ARCH=KANZEN,KUBECTL", p)
 		}
-		img, err := image(file, labels, system, arch, created)
+		files, err := root(kanzen, kubectl, created)
+		if err != nil {
+			return err
+		}
+		img, err := image(files, labels, system, arch, created)
 		if err != nil {
 			return err
 		}
@@ -83,11 +88,7 @@ func write(out string, labels map[string]string, created time.Time, platforms []
 // user is nobody: the server needs no rights.
 const user = "65532"
 
-func image(file string, labels map[string]string, system, arch string, created time.Time) (v1.Image, error) {
-	files, err := root(file, created)
-	if err != nil {
-		return nil, err
-	}
+func image(files []byte, labels map[string]string, system, arch string, created time.Time) (v1.Image, error) {
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil },
 		tarball.WithMediaType(types.OCILayer))
 	if err != nil {
@@ -104,7 +105,8 @@ func image(file string, labels map[string]string, system, arch string, created t
 		History: []v1.History{{Created: v1.Time{Time: created}, CreatedBy: "kanzen release"}},
 		Config: v1.Config{
 			User: user, Entrypoint: []string{"/kanzen"}, WorkingDir: "/data",
-			Cmd:          []string{"serve", "--data-dir=/data", "--bind-address=0.0.0.0"},
+			Env:          []string{"KANZEN_DATA_DIR=/data"}, // of all commands: docker exec kanzen /kanzen kubectl get namespaces
+			Cmd:          []string{"serve", "--bind-address=0.0.0.0"},
 			ExposedPorts: map[string]struct{}{"6443/tcp": {}}, Volumes: map[string]struct{}{"/data": {}},
 			Labels: labels,
 		},
@@ -119,10 +121,14 @@ func rootFS(img v1.Image) v1.RootFS {
 	return c.RootFS
 }
 
-// root is the file system of the image: the binary, also by the names of what it stands in for, room for data, and the
-// authorities that sign for issuers of tokens, webhooks and object stores on the internet.
-func root(file string, created time.Time) ([]byte, error) {
-	b, err := os.ReadFile(file)
+// root is the file system of the image: the server, also by the names of what it stands in for, kubectl, room for data, and
+// the authorities that sign for issuers of tokens, webhooks and object stores on the internet.
+func root(kanzen, kubectl string, created time.Time) ([]byte, error) {
+	server, err := os.ReadFile(kanzen)
+	if err != nil {
+		return nil, err
+	}
+	client, err := os.ReadFile(kubectl)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +136,8 @@ func root(file string, created time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	t := tar.NewWriter(&out)
 	headers := []*tar.Header{
-		{Typeflag: tar.TypeReg, Name: "kanzen", Mode: 0o755, Size: int64(len(b))},
+		{Typeflag: tar.TypeReg, Name: "kanzen", Mode: 0o755, Size: int64(len(server))},
+		{Typeflag: tar.TypeReg, Name: "kanzen-kubectl", Mode: 0o755, Size: int64(len(client))},
 		{Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755},
 		{Typeflag: tar.TypeDir, Name: "etc/ssl/", Mode: 0o755},
 		{Typeflag: tar.TypeDir, Name: "etc/ssl/certs/", Mode: 0o755},
@@ -140,7 +147,7 @@ func root(file string, created time.Time) ([]byte, error) {
 		{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o700, Uid: 65532, Gid: 65532},
 		{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777},
 	}
-	content := map[string][]byte{"kanzen": b, "etc/ssl/certs/ca-certificates.crt": roots}
+	content := map[string][]byte{"kanzen": server, "kanzen-kubectl": client, "etc/ssl/certs/ca-certificates.crt": roots}
 	for _, h := range headers {
 		h.ModTime, h.Format = created, tar.FormatPAX
 		if err := t.WriteHeader(h); err != nil {

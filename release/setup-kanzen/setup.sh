@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What the action setup-kanzen does: install the binary, name envtest's assets, start a server. action.yml passes the inputs in
+# What the action setup-kanzen does: install the binaries, name envtest's assets, start a server. action.yml passes the inputs in
 # the environment, so that no input becomes a part of a script.
 set -euo pipefail
 dir=$RUNNER_TEMP/kanzen bin=$RUNNER_TEMP/kanzen/bin
-sh "$(dirname "$0")/get-kanzen.sh" --version "$KANZEN_VERSION" --downloads "$KANZEN_DOWNLOADS" --to "$bin"
+sh "$(dirname "$0")/get-kanzen.sh" --version "$KANZEN_VERSION" --downloads "$KANZEN_DOWNLOADS" --to "$bin" \
+	$([ "$KANZEN_KUBECTL" = true ] || echo --without-kubectl)
 echo "$bin" >>"$GITHUB_PATH"
 echo "path=$bin" >>"$GITHUB_OUTPUT"
 if [ "$KANZEN_ASSETS" = true ]; then

@@ -24,7 +24,7 @@ type server struct {
 
 func makeServers(s settings) ([]server, error) {
 	kubectl := filepath.Join(s.cache, "kubectl")
-	if err := command(".", "go", "build", "-o", kubectl, "./kubectl"); err != nil {
+	if err := command(".", "../release/kubectl/build.sh", kubectl); err != nil {
 		return nil, err
 	}
 	assets := filepath.Join(s.cache, "assets")

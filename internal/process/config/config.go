@@ -349,6 +349,9 @@ func (c *Config) Extensions() extensions.Set {
 // ClusterKeyVariable is the environment variable that may have a cluster key in the place of a file.
 const ClusterKeyVariable = "KANZEN_CLUSTER_KEY"
 
+// DataDirVariable is the environment variable that may have the data directory of all commands, as in the container image.
+const DataDirVariable = "KANZEN_DATA_DIR"
+
 // Standalone returns the defaults of `kanzen serve`: the server creates everything it needs below one directory, and is
 // reachable only from this machine.
 func Standalone() Config {
@@ -374,8 +377,12 @@ func Standalone() Config {
 	return c
 }
 
-// defaultDataDir returns the user's directory for data; "" if there is none. It is never below the current directory.
+// defaultDataDir returns the directory that the environment names, or the user's directory for data; "" if there is none. Only the
+// former can be below the current directory.
 func defaultDataDir() string {
+	if d := os.Getenv(DataDirVariable); d != "" {
+		return d
+	}
 	if d := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(d) {
 		return filepath.Join(d, "kanzen")
 	}

@@ -40,7 +40,6 @@ spec:
     imagePullPolicy: {{ .Values.image.pullPolicy }}
     args:
     - serve
-    - --data-dir=/data/kanzen
     - --bind-address=0.0.0.0
     - --advertise-address=$(POD_IP)
     - --external-hostname={{ include "kanzen.name" . }}.{{ .Release.Namespace }}.svc
@@ -61,6 +60,9 @@ spec:
     - {{ . | quote }}
     {{- end }}
     env:
+    # Also of the commands that somebody runs in the pod.
+    - name: KANZEN_DATA_DIR
+      value: /data/kanzen
     - name: POD_IP
       valueFrom: {fieldRef: {fieldPath: status.podIP}}
     ports: [{name: https, containerPort: 6443}]
