@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -74,8 +75,12 @@ func NewFleet(config *rest.Config, options FleetOptions) (*Fleet, error) {
 		Field:      fields.OneTermEqualSelector("type", kubeconfigType), // others have keys
 		Transform:  cache.TransformStripManagedFields(),
 	}
+	// Both kinds are known: to begin before the server does is no failure.
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(planeKind, meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
 	var err error
-	p.cache, err = cache.New(config, cache.Options{Scheme: scheme.Scheme, ByObject: map[client.Object]cache.ByObject{newPlane(): bare, &corev1.Secret{}: kubeconfigs}})
+	p.cache, err = cache.New(config, cache.Options{Scheme: scheme.Scheme, Mapper: mapper, ByObject: map[client.Object]cache.ByObject{newPlane(): bare, &corev1.Secret{}: kubeconfigs}})
 	return p, err
 }
 
