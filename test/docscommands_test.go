@@ -116,6 +116,7 @@ var notCommands = map[string]string{
 	"docs/planes.md apiVersion: planes":                 "yaml",
 	"docs/planes.md spec:":                              "yaml",
 	"docs/planes.md apiVersion: rbac":                   "yaml",
+	"docs/planes.md provider, err := planes.NewE":       "go",
 	"docs/bundles.md apiVersion: bundle":                "yaml",
 	"docs/bundles.md ~ clusterrole/":                    "an answer",
 	"docs/extensions.md metadata:":                      "yaml",
@@ -406,6 +407,8 @@ func goCommand(dir string, args []string) error {
 			return hasWords("../go.mod", []string{a})
 		case a == "github.com/kanzen-io/kanzen/testkit":
 			return hasWords("../testkit/go.mod", []string{a})
+		case a == "github.com/kanzen-io/kanzen/multicluster":
+			return hasWords("../multicluster/go.mod", []string{a})
 		case strings.HasPrefix(a, "sigs.k8s.io/kwok/"):
 			return hasWords(filepath.Join(dir, "go.mod"), []string{"sigs.k8s.io/kwok"})
 		case strings.HasPrefix(a, "."):

@@ -119,7 +119,9 @@ func TestExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(t, p, "bob")
-	testserver.Await(t, "the binding is not gone", func(ctx context.Context) bool { return apierrors.IsNotFound(bob.Get(ctx, client.ObjectKeyFromObject(o), o)) })
+	testserver.Await(t, "the binding is not gone", func(ctx context.Context) bool {
+		return apierrors.IsNotFound(bob.Get(ctx, client.ObjectKeyFromObject(o), o))
+	})
 	testserver.Bind(t, bob, binding)
 	create(t, bob, widget(t, "w", "green"))
 	painted(t, bob, "w", "bob green")

@@ -203,4 +203,3 @@ func gone(t *testing.T, p provider, name string) {
 		return errors.Is(err, multicluster.ErrClusterNotFound) && !slices.Contains(p.ClusterNames(), multicluster.ClusterName(name))
 	})
 }
-

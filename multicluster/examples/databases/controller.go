@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
+	mccontroller "sigs.k8s.io/multicluster-runtime/pkg/controller"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 )
@@ -23,9 +23,9 @@ type databases struct {
 }
 
 // setUp adds the controller to a manager.
-func setUp(manager mcmanager.Manager, workers int) error {
+func setUp(manager mcmanager.Manager, options mccontroller.Options) error {
 	return mcbuilder.ControllerManagedBy(manager).Named("databases").For(&Database{}).Owns(&corev1.Secret{}).
-		WithOptions(controller.TypedOptions[mcreconcile.Request]{MaxConcurrentReconciles: workers}).Complete(&databases{manager})
+		WithOptions(options).Complete(&databases{manager})
 }
 
 // Reconcile is part of reconcile.Reconciler. It is as in one cluster, except for its first line.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mccontroller "sigs.k8s.io/multicluster-runtime/pkg/controller"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 
 	"github.com/kanzen-io/kanzen/multicluster/planes"
@@ -26,7 +27,7 @@ func main() {
 	ctrl.SetLogger(zap.New())
 	config, err := ctrl.GetConfig() // of --kubeconfig or $KUBECONFIG
 	if err == nil {
-		err = run(ctrl.SetupSignalHandler(), config, *export, *workers)
+		err = run(ctrl.SetupSignalHandler(), config, *export, mccontroller.Options{MaxConcurrentReconciles: *workers})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "databases:", err)
@@ -35,7 +36,7 @@ func main() {
 }
 
 // run runs the controller until ctx ends.
-func run(ctx context.Context, config *rest.Config, export string, workers int) error {
+func run(ctx context.Context, config *rest.Config, export string, options mccontroller.Options) error {
 	scheme, err := newScheme()
 	if err != nil {
 		return err
@@ -50,7 +51,7 @@ func run(ctx context.Context, config *rest.Config, export string, workers int) e
 	if err != nil {
 		return err
 	}
-	if err := setUp(m, workers); err != nil {
+	if err := setUp(m, options); err != nil {
 		return err
 	}
 	return m.Start(ctx)
