@@ -346,6 +346,7 @@ func events(t *testing.T, a, b cluster.Cluster) {
 		t.Error(err)
 	}
 	a.GetEventRecorder("painter").Eventf(widget(t, "w", ""), nil, "Normal", "Painted", "Paint", "it is red")
+	//lint:ignore SA1019 controllers use it as long as it is there
 	a.GetEventRecorderFor("painter").Event(widget(t, "w", ""), "Normal", "Dried", "it is dry")
 }
 

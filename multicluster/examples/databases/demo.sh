@@ -24,5 +24,8 @@ for plane in team-a team-b; do
   team="kubectl --kubeconfig $configs/$plane"
   $team wait --for=jsonpath='{.status.secret}'=db-password database/db
   test -n "$($team get secret db-password -o jsonpath='{.data.password}')"
+done
+for plane in team-a team-b; do
+  team="kubectl --kubeconfig $configs/$plane"
   echo "$plane: $($team get database db -o jsonpath='{.status.host} {.status.secret}')"
 done
