@@ -18,12 +18,12 @@ SYSTEMS ?= darwin windows
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Modules beside this one.
-MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit site release/kubectl
+MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit multicluster site release/kubectl
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
 # programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
 DEEP := ./authz/matrix ./chaos ./goldens ./hostile
-DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKubebuilder|TestExampleModule|TestTestkit|TestExtensionThings|TestExtensionPodMetrics)$$
+DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKubebuilder|TestExampleModule|TestTestkit|TestMulticluster|TestExtensionThings|TestExtensionPodMetrics)$$
 # Tests wait, end-to-end tests most of the time: more of them run than there are processors.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Nobody debugs them: without what debuggers read, their programs are linked in two thirds of the time.
@@ -105,7 +105,7 @@ fresh: build
 lint: vet staticcheck
 
 vet:
-	@test -z "$$(gofmt -l cmd internal pkg test testkit bench examples release site)" || { gofmt -l cmd internal pkg test testkit bench examples release site; echo "gofmt: the files above are not formatted"; exit 1; }
+	@test -z "$$(gofmt -l cmd internal pkg test testkit multicluster bench examples release site)" || { gofmt -l cmd internal pkg test testkit multicluster bench examples release site; echo "gofmt: the files above are not formatted"; exit 1; }
 	$(GO) vet ./...
 	@for m in $(MODULES); do (cd $$m && echo "vet of $$m" && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
 	$(GO) mod verify >/dev/null

@@ -116,6 +116,7 @@ var notCommands = map[string]string{
 	"docs/planes.md apiVersion: planes":                 "yaml",
 	"docs/planes.md spec:":                              "yaml",
 	"docs/planes.md apiVersion: rbac":                   "yaml",
+	"docs/planes.md provider, err := planes.NewE":       "go",
 	"docs/bundles.md apiVersion: bundle":                "yaml",
 	"docs/bundles.md ~ clusterrole/":                    "an answer",
 	"docs/extensions.md metadata:":                      "yaml",
@@ -406,12 +407,18 @@ func goCommand(dir string, args []string) error {
 			return hasWords("../go.mod", []string{a})
 		case a == "github.com/kanzen-io/kanzen/testkit":
 			return hasWords("../testkit/go.mod", []string{a})
+		case a == "github.com/kanzen-io/kanzen/multicluster":
+			return hasWords("../multicluster/go.mod", []string{a})
 		case strings.HasPrefix(a, "sigs.k8s.io/kwok/"):
 			return hasWords(filepath.Join(dir, "go.mod"), []string{"sigs.k8s.io/kwok"})
 		case strings.HasPrefix(a, "."):
 			packages = append(packages, a)
 		case strings.HasPrefix(a, "-") && !slices.Contains(ofGo, a):
-			patterns = append(patterns, regexp.MustCompile(`\bflag\.\w+\((&\S+, )?"`+a[1:]+`"`))
+			flag := `\bflag\.\w+\((&\S+, )?"` + a[1:] + `"`
+			if a == "-record" { // it is test/peer's, for all that imports it
+				flag += `|\*peer\.Recording`
+			}
+			patterns = append(patterns, regexp.MustCompile(flag))
 		}
 	}
 	return goTests(dir, packages, patterns)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// modules are compiled by `make test` along with the root. testkit is not among them: its requirements are low on purpose, so that
-// it moves nothing in the modules that use it.
+// modules are compiled by `make test` along with the root. testkit and multicluster are not among them: their requirements are low on
+// purpose, so that they move nothing in the modules that use them.
 var modules = []string{"test", "bench", "test/helm", "test/kubebuilder", "examples/operator-test"}
 
 // TestModulesShareVersions has all modules use the same version of what they share: another version of a library is compiled
@@ -33,6 +33,26 @@ func TestTestkitAsksForLittle(t *testing.T) {
 	for path := range requirements(t, "testkit") {
 		if path != "sigs.k8s.io/yaml" {
 			t.Errorf("testkit/go.mod requires %s", path)
+		}
+	}
+}
+
+// TestMulticlusterMovesNothing has the providers of multicluster-runtime require, of Kubernetes, what that requires: who uses it has no
+// other libraries because of the providers, and nothing of this module.
+func TestMulticlusterMovesNothing(t *testing.T) {
+	all := requirements(t, "multicluster")
+	for path := range all {
+		if path+"/" == module {
+			t.Errorf("multicluster/go.mod requires %s", path)
+		}
+	}
+	minor, _, _ := strings.Cut(strings.TrimPrefix(all["sigs.k8s.io/controller-runtime"], "v0."), ".")
+	if got, _, _ := strings.Cut(strings.TrimPrefix(all["sigs.k8s.io/multicluster-runtime"], "v0."), "."); minor == "" || got != minor {
+		t.Errorf("multicluster-runtime 0.%s is not that of controller-runtime 0.%s", got, minor)
+	}
+	for _, path := range []string{"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go"} {
+		if all[path] != "v0.36.0" { // as sigs.k8s.io/multicluster-runtime v0.24.1 does
+			t.Errorf("multicluster/go.mod requires %s %s", path, all[path])
 		}
 	}
 }

@@ -174,6 +174,9 @@ func presents(r *http.Request) bool {
 
 // longRunning reports whether a request may last as long as its client wants, as the plane's own filters decide it.
 func longRunning(r *http.Request) bool {
+	if exports.WatchesPlanes(r) {
+		return true
+	}
 	if path, ok := exports.Below(r.URL.Path); ok {
 		inner, at := *r, *r.URL
 		at.Path, inner.URL = path, &at

@@ -43,7 +43,7 @@ func (e *Exports) Serve(plane string) func(w http.ResponseWriter, r *http.Reques
 		}
 		defer e.views.leave(e, v)
 		if rest == "planes" {
-			return e.servePlanes(w, r, o, name)
+			return e.servePlanes(w, r, v, recordsOf(o.plane.UID, name))
 		}
 		if below, ok := strings.CutPrefix(rest, "planes/"); ok {
 			one, _, _ := strings.Cut(below, "/")
@@ -108,26 +108,11 @@ func below(r *http.Request, prefix string) (*http.Request, error) {
 	return inner, nil
 }
 
-// servePlanes lists the planes that have bound an export.
-func (e *Exports) servePlanes(w http.ResponseWriter, r *http.Request, o *offer, name string) error {
-	if r.Method != http.MethodGet {
-		return apierrors.NewMethodNotSupported(resource, r.Method)
-	}
-	records, err := readRecords(r.Context(), e.DB, recordsOf(o.plane.UID, name), 0)
-	if err != nil {
-		return apierrors.NewInternalError(err)
-	}
-	type item struct {
-		Name string `json:"name"`
-		UID  string `json:"uid"`
-	}
-	items := []item{}
-	for uid, record := range records {
-		items = append(items, item{record.Plane, uid})
-	}
-	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.Name, b.Name) })
-	answer(w, map[string]any{"items": items})
-	return nil
+// WatchesPlanes reports whether a request watches the planes of an export: it lasts as long as its client wants.
+func WatchesPlanes(r *http.Request) bool {
+	rest, ok := strings.CutPrefix(r.URL.Path, Path+"/")
+	_, rest, _ = strings.Cut(rest, "/")
+	return ok && rest == "planes" && watches(r)
 }
 
 func answer(w http.ResponseWriter, v any) {
