@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -47,7 +48,9 @@ func (c counting) Start(ctx context.Context, aware multicluster.Aware) error {
 
 // stamp writes the plane into each ConfigMap with the label stamp.
 func stamp(m mcmanager.Manager) error {
-	return mcbuilder.ControllerManagedBy(m).Named("stamp").For(&corev1.ConfigMap{}).Complete(mcreconcile.Func(func(ctx context.Context, request mcreconcile.Request) (ctrl.Result, error) {
+	skip := true // of the name, which a test that runs again has again
+	options := controller.TypedOptions[mcreconcile.Request]{SkipNameValidation: &skip}
+	return mcbuilder.ControllerManagedBy(m).Named("stamp").For(&corev1.ConfigMap{}).WithOptions(options).Complete(mcreconcile.Func(func(ctx context.Context, request mcreconcile.Request) (ctrl.Result, error) {
 		cl, err := m.GetCluster(ctx, request.ClusterName)
 		if err != nil {
 			return ctrl.Result{}, err
