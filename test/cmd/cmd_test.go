@@ -38,11 +38,11 @@ func TestFollow(t *testing.T) {
 	if err := r.follow(strings.NewReader(printed), now, folder); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]outcome{"run_a_tests": {passed, "", time.Second}, "run_b_tests": {failed, "core.sh:9", time.Second}, "run_c_tests": {cut, "apply.sh:9", 2 * time.Second}}
-	if !maps.Equal(r.groups, want) {
-		t.Errorf("got %v, want %v", r.groups, want)
+	want := map[string]outcome{"run_a_tests": {passed, "", time.Second}, "run_b_tests": {failed, "core.sh:9", time.Second}, "run_c_tests": {cut, "apply.sh:9", time.Second}}
+	if !maps.Equal(r.Groups, want) {
+		t.Errorf("got %v, want %v", r.Groups, want)
 	}
-	if o := r.of("run_d_tests"); o.state != notRun {
+	if o := r.of("run_d_tests"); o.State != notRun {
 		t.Errorf("a group that was not named: %v", o)
 	}
 	b, err := os.ReadFile(filepath.Join(folder, "run_b_tests.log"))
@@ -88,7 +88,7 @@ func TestComparison(t *testing.T) {
 	ran := func(states ...state) *result {
 		r := newResult("1")
 		for i, s := range states {
-			r.groups[groups[i].name] = outcome{state: s, where: "a.sh:1", took: time.Second}
+			r.Groups[groups[i].name] = outcome{State: s, Where: "a.sh:1", Took: time.Second}
 		}
 		return r
 	}
@@ -106,10 +106,13 @@ func TestComparison(t *testing.T) {
 		if c.peer != nil {
 			runs[evidence.Peer] = c.peer
 		}
-		err := verdict(groups, runs, "/")
+		err := verdict(groups, evidence.Kanzen, runs, "/")
 		if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), ": "+c.fails+";") {
 			t.Errorf("%v, want %q", err, c.fails)
 		}
+	}
+	if err := verdict(groups, evidence.Peer, map[string]*result{evidence.Peer: ran(passed, failed, passed)}, "/"); err == nil {
+		t.Error("a group that fails on kube-apiserver is told by nobody")
 	}
 	runs := map[string]*result{evidence.Kanzen: ran(passed, failed, passed), evidence.Peer: ran(passed, passed, failed)}
 	if table := tableOf(groups, runs); !strings.Contains(table, "| run_b_tests | b.sh | failed at a.sh:1 | 1 | passed | 1 |\n") {
@@ -118,5 +121,25 @@ func TestComparison(t *testing.T) {
 	suites := suitesOf(evidence.Suite{}, "m v1", groups, runs)
 	if len(suites) != 2 || suites[0].Name != "a.sh" || suites[0].Servers[evidence.Kanzen].Passed != 2 || suites[0].Servers[evidence.Peer].Failing[0] != "run_c_tests" || len(suites[1].Differences) != 1 {
 		t.Errorf("%+v", suites)
+	}
+}
+
+func TestKeep(t *testing.T) {
+	s := settings{cache: t.TempDir(), peer: true}
+	groups := []group{{"run_a_tests", "a.sh"}}
+	ran := newResult("1")
+	ran.Groups["run_a_tests"] = outcome{failed, "a.sh:1", time.Second}
+	if err := s.keep("m v1", "table", groups, map[string]*result{evidence.Peer: ran}); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := s.kept()
+	if err != nil || len(kept) != 1 || kept[evidence.Peer].Version != "1" || !maps.Equal(kept[evidence.Peer].Groups, ran.Groups) {
+		t.Errorf("kept %v, %v", kept, err)
+	}
+	if err := os.WriteFile(s.lastRun(evidence.Kanzen), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.kept(); err == nil {
+		t.Error("a broken file is read")
 	}
 }

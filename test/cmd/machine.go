@@ -27,7 +27,7 @@ var ownFolders = []string{"/tmp", "/var/tmp"}
 
 // run runs the groups in the tree, all of them if settings name none.
 func (t *tree) run(ctx context.Context, s settings, groups []group) (*result, error) {
-	log, err := os.Create(filepath.Join(s.cache, t.server, "log.txt"))
+	log, err := os.Create(filepath.Join(s.out(), "log.txt"))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (t *tree) run(ctx context.Context, s settings, groups []group) (*result, er
 	}
 	followed := make(chan error, 1)
 	go func() {
-		err := r.follow(io.TeeReader(out, log), time.Now, filepath.Join(s.cache, t.server))
+		err := r.follow(io.TeeReader(out, log), time.Now, s.out())
 		_, _ = io.Copy(io.Discard, out)
 		followed <- err
 	}()
@@ -60,10 +60,10 @@ func (t *tree) run(ctx context.Context, s settings, groups []group) (*result, er
 	if err := <-followed; err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, ctx.Err()
 	}
-	if len(r.groups) == 0 {
+	if len(r.Groups) == 0 {
 		return nil, fmt.Errorf("the scripts ended before the first group (%w); see %s", ended, log.Name())
 	}
 	if ended != nil && r.allPassed(groups) {

@@ -27,32 +27,31 @@ const (
 
 // outcome is what became of a group.
 type outcome struct {
-	state state
-	where string // the line of the script that failed
-	took  time.Duration
+	State state
+	Where string // the line of the script that failed
+	Took  time.Duration
 }
 
 // result is what became of the groups on a server.
 type result struct {
-	version string
-	groups  map[string]outcome
-	took    time.Duration // of the whole run
+	Version string // of the server
+	Groups  map[string]outcome
 }
 
 func newResult(version string) *result {
-	return &result{version: version, groups: map[string]outcome{}}
+	return &result{Version: version, Groups: map[string]outcome{}}
 }
 
 func (r *result) of(name string) outcome {
-	if o, ran := r.groups[name]; ran {
+	if o, ran := r.Groups[name]; ran {
 		return o
 	}
-	return outcome{state: notRun}
+	return outcome{State: notRun}
 }
 
 func (r *result) allPassed(groups []group) bool {
 	for _, g := range groups {
-		if r.of(g.name).state != passed {
+		if r.of(g.name).State != passed {
 			return false
 		}
 	}
@@ -72,15 +71,14 @@ var (
 // in the folder.
 func (r *result) follow(out io.Reader, now func() time.Time, folder string) error {
 	lines := bufio.NewReaderSize(out, 1<<20)
-	start := now()
-	began := start
+	began := now()
 	name := ""
 	var current outcome
 	var text strings.Builder
 	end := func(s state) error {
-		current.state, current.took = s, now().Sub(began)
-		r.groups[name] = current
-		fmt.Printf("%-7s %5.0f s  %s %s\n", current.state, current.took.Seconds(), name, current.where)
+		current.State, current.Took = s, now().Sub(began)
+		r.Groups[name] = current
+		fmt.Printf("%-7s %5.0f s  %s %s\n", current.State, current.Took.Seconds(), name, current.Where)
 		ended := name
 		name = ""
 		if s == passed {
@@ -110,7 +108,6 @@ func (r *result) follow(out io.Reader, now func() time.Time, folder string) erro
 		if err == nil {
 			continue
 		}
-		r.took = now().Sub(start)
 		if name != "" {
 			return end(cut)
 		}
@@ -122,9 +119,9 @@ func (r *result) follow(out io.Reader, now func() time.Time, folder string) erro
 // of the group's own file.
 func (o *outcome) look(line string) {
 	if m := complys.FindStringSubmatch(line); m != nil {
-		o.where = m[1]
+		o.Where = m[1]
 	} else if m := frame.FindStringSubmatch(line); m != nil && m[1] != legacyScript {
-		o.where = filepath.Base(m[1]) + ":" + m[2]
+		o.Where = filepath.Base(m[1]) + ":" + m[2]
 	}
 }
 
@@ -144,11 +141,11 @@ func tableOf(groups []group, runs map[string]*result) string {
 		fmt.Fprintf(&b, "| %s | %s |", g.name, g.file)
 		for _, server := range servers {
 			o := runs[server].of(g.name)
-			said := string(o.state)
-			if o.state != passed && o.where != "" {
-				said += " at " + o.where
+			said := string(o.State)
+			if o.State != passed && o.Where != "" {
+				said += " at " + o.Where
 			}
-			fmt.Fprintf(&b, " %s | %.0f |", said, o.took.Seconds())
+			fmt.Fprintf(&b, " %s | %.0f |", said, o.Took.Seconds())
 		}
 		b.WriteString("\n")
 	}

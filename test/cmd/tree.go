@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/kanzen-io/kanzen/test/evidence"
 	"github.com/kanzen-io/kanzen/test/suite"
 )
 
@@ -21,16 +20,13 @@ var parts = []string{"hack", "test/cmd", "test/e2e/testing-manifests", "test/fix
 // binaries is where the scripts look for programs.
 const binaries = "_output/bin"
 
-// tree is a folder as the scripts want it: a copy of theirs, with the programs where their Makefile would have built them.
-type tree struct {
-	server, version string
-	dir             string
-}
+// tree is a folder as the scripts want it, for a version of a server: a copy of theirs, with the programs where their Makefile would have built them.
+type tree struct{ dir, version string }
 
 // prepare makes the tree of a server anew: the scripts write into it.
-func prepare(ctx context.Context, s settings, server, module string) (*tree, error) {
-	t := &tree{server: server, dir: filepath.Join(s.cache, server, "kubernetes")}
-	if err := os.RemoveAll(filepath.Join(s.cache, server)); err != nil {
+func prepare(ctx context.Context, s settings, module string) (*tree, error) {
+	t := &tree{dir: filepath.Join(s.out(), "kubernetes")}
+	if err := os.RemoveAll(s.out()); err != nil {
 		return nil, err
 	}
 	for _, part := range parts {
@@ -53,7 +49,7 @@ func prepare(ctx context.Context, s settings, server, module string) (*tree, err
 func (t *tree) addPrograms(ctx context.Context, s settings) error {
 	programs := map[string]string{"kube-apiserver": s.kanzen}
 	names := []string{"etcd", "kube-controller-manager", "kubectl", "kubectl-convert"}
-	if t.server == evidence.Peer {
+	if s.peer {
 		names = append(names, "kube-apiserver")
 	}
 	for _, name := range names {
@@ -75,10 +71,10 @@ func (t *tree) addPrograms(ctx context.Context, s settings) error {
 	if t.version, err = suite.Version(filepath.Join(t.dir, binaries, "kube-apiserver")); err != nil {
 		return err
 	}
-	if t.server == evidence.Kanzen {
-		return t.linkKubectl(ctx, s)
+	if s.peer {
+		return nil
 	}
-	return nil
+	return t.linkKubectl(ctx, s)
 }
 
 // linkKubectl links a kubectl of the version that kanzen calls itself, instead of the one of kube-apiserver's: the scripts call it with
