@@ -19,6 +19,7 @@ const printed = `Recording: run_a_tests
 +++ Running case: test-cmd.run_a_tests
 {{.metadata.name}}+++ exit code: 0
 E1127 06:43 a log line about +++ exit code
++++ [1127 06:42:35] Testing b
 valueRecording: run_b_tests
 ` + "\x1b[31m" + `core.sh:7: FAIL!` + "\x1b(B\x1b[m" + `
 !!! [1127 06:42:35] Call tree:
@@ -28,7 +29,8 @@ valueRecording: run_b_tests
 +++ exit code: 1
 +++ error: 1
 Recording: run_c_tests
-!!! [1127 06:42:35]  1: /x/test/cmd/apply.sh:9 run_c_tests(...)`
++++ [1127 06:42:35] Testing c
+!!! [1127 06:42:35]  1: /x/third_party/forked/shell2junit/sh2ju.sh:9 run_c_tests(...)`
 
 func TestFollow(t *testing.T) {
 	folder := t.TempDir()
@@ -38,7 +40,7 @@ func TestFollow(t *testing.T) {
 	if err := r.follow(strings.NewReader(printed), now, folder); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]outcome{"run_a_tests": {passed, "", time.Second}, "run_b_tests": {failed, "core.sh:9", time.Second}, "run_c_tests": {cut, "apply.sh:9", time.Second}}
+	want := map[string]outcome{"run_a_tests": {passed, "", time.Second}, "run_b_tests": {failed, "core.sh:9", time.Second}, "run_c_tests": {cut, "Testing c", time.Second}}
 	if !maps.Equal(r.Groups, want) {
 		t.Errorf("got %v, want %v", r.Groups, want)
 	}
@@ -88,7 +90,10 @@ func TestComparison(t *testing.T) {
 	ran := func(states ...state) *result {
 		r := newResult("1")
 		for i, s := range states {
-			r.Groups[groups[i].name] = outcome{State: s, Where: "a.sh:1", Took: time.Second}
+			r.Groups[groups[i].name] = outcome{State: s, Took: time.Second}
+			if s != passed {
+				r.Groups[groups[i].name] = outcome{s, "a.sh:1", time.Second}
+			}
 		}
 		return r
 	}

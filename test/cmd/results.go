@@ -28,7 +28,7 @@ const (
 // outcome is what became of a group.
 type outcome struct {
 	State state
-	Where string // the line of the script that failed
+	Where string // in the scripts, of what failed
 	Took  time.Duration
 }
 
@@ -63,7 +63,8 @@ var (
 	begins  = regexp.MustCompile(`Recording: (run_\w+)$`)
 	ends    = regexp.MustCompile(`\+\+\+ exit code: (\d+)$`)
 	frame   = regexp.MustCompile(`^!!! \[.*\] +\d+: .*/(test/cmd/[\w-]+\.sh):(\d+) `)
-	complys = regexp.MustCompile(`([\w-]+\.sh:\d+): FAIL!`)
+	fails   = regexp.MustCompile(`([\w-]+\.sh:\d+): FAIL!`)
+	chapter = regexp.MustCompile(`\+\+\+ \[[\d :]+\] (.*)$`)
 	colours = regexp.MustCompile("\x1b(\\[[0-9;]*m|\\(B)")
 )
 
@@ -77,6 +78,9 @@ func (r *result) follow(out io.Reader, now func() time.Time, folder string) erro
 	var text strings.Builder
 	end := func(s state) error {
 		current.State, current.Took = s, now().Sub(began)
+		if s == passed {
+			current.Where = ""
+		}
 		r.Groups[name] = current
 		fmt.Printf("%-7s %5.0f s  %s %s\n", current.State, current.Took.Seconds(), name, current.Where)
 		ended := name
@@ -115,13 +119,15 @@ func (r *result) follow(out io.Reader, now func() time.Time, folder string) erro
 	}
 }
 
-// look finds the place in the scripts where a group fails. An assertion names it; of the frames of a failed command, the last is the one
-// of the group's own file.
+// look finds the place in the scripts where a group fails: what the scripts said last that they test, unless a line is known. An assertion
+// names its own. Frames of a failed command often name none of the group.
 func (o *outcome) look(line string) {
-	if m := complys.FindStringSubmatch(line); m != nil {
+	if m := fails.FindStringSubmatch(line); m != nil {
 		o.Where = m[1]
 	} else if m := frame.FindStringSubmatch(line); m != nil && m[1] != legacyScript {
 		o.Where = filepath.Base(m[1]) + ":" + m[2]
+	} else if m := chapter.FindStringSubmatch(line); m != nil {
+		o.Where = m[1]
 	}
 }
 
@@ -142,8 +148,8 @@ func tableOf(groups []group, runs map[string]*result) string {
 		for _, server := range servers {
 			o := runs[server].of(g.name)
 			said := string(o.State)
-			if o.State != passed && o.Where != "" {
-				said += " at " + o.Where
+			if o.Where != "" {
+				said += " at " + strings.ReplaceAll(o.Where, "|", `\|`)
 			}
 			fmt.Fprintf(&b, " %s | %.0f |", said, o.Took.Seconds())
 		}
