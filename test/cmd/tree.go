@@ -36,9 +36,11 @@ func prepare(ctx context.Context, s settings, module string) (*tree, error) {
 			return nil, err
 		}
 	}
-	// The scripts ask make for programs, which are there.
-	if err := os.WriteFile(filepath.Join(t.dir, "Makefile"), []byte("all:\n\t@:\n"), 0o644); err != nil {
-		return nil, err
+	// The scripts ask make for programs, which are there. go.mod tells the Go tool that the folders are of another module than the one they lie in.
+	for name, content := range map[string]string{"Makefile": "all:\n\t@:\n", "go.mod": "module k8s.io/kubernetes\n"} {
+		if err := os.WriteFile(filepath.Join(t.dir, name), []byte(content), 0o644); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(filepath.Join(t.dir, binaries), 0o755); err != nil {
 		return nil, err
