@@ -134,7 +134,7 @@ func TestKeep(t *testing.T) {
 	groups := []group{{"run_a_tests", "a.sh"}}
 	ran := newResult("1")
 	ran.Groups["run_a_tests"] = outcome{failed, "a.sh:1", time.Second}
-	if err := s.keep("m v1", "table", groups, map[string]*result{evidence.Peer: ran}); err != nil {
+	if err := s.keep("m v1", groups, map[string]*result{evidence.Peer: ran}); err != nil {
 		t.Fatal(err)
 	}
 	kept, err := s.kept()

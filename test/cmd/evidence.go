@@ -39,13 +39,13 @@ func (s settings) kept() (map[string]*result, error) {
 	return runs, nil
 }
 
-// keep writes down a run of all groups, the table, and evidence of it and of the last one on the other server. Evidence is of kanzen.
-func (s settings) keep(module, table string, groups []group, runs map[string]*result) error {
+// keep writes down what all groups said, the table, and evidence of it and of what they last said on the other server. Evidence is of kanzen.
+func (s settings) keep(module string, groups []group, runs map[string]*result) error {
 	b, err := json.Marshal(runs[s.server()])
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.WriteFile(s.lastRun(s.server()), b, 0o644), os.WriteFile(filepath.Join(s.cache, "table.md"), []byte(table), 0o644)); err != nil {
+	if err := errors.Join(os.WriteFile(s.lastRun(s.server()), b, 0o644), os.WriteFile(filepath.Join(s.cache, "table.md"), []byte(tableOf(groups, runs)), 0o644)); err != nil {
 		return err
 	}
 	if s.evidence == "" || runs[evidence.Kanzen] == nil {

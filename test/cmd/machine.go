@@ -85,7 +85,8 @@ func scripts(dir, variable string) error {
 	defer served.Close()
 	cmd := exec.Command(filepath.Join(dir, "hack/make-rules/test-cmd.sh"))
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
-	cmd.Env = []string{"PATH=" + filepath.Join(dir, binaries) + ":" + os.Getenv("PATH"), "TERM=xterm", "HOME=/tmp", "TMPDIR=/tmp", "SSL_CERT_FILE=" + certificate}
+	cmd.Env = []string{"PATH=" + filepath.Join(dir, binaries) + ":" + os.Getenv("PATH"), "TERM=xterm", "HOME=/tmp", "TMPDIR=/tmp", "SSL_CERT_FILE=" + certificate,
+		"ETCD_LOGFILE=" + filepath.Join(filepath.Dir(dir), "etcd.log")}
 	if variable != "" {
 		cmd.Env = append(cmd.Env, variable)
 	}
