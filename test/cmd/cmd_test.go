@@ -37,8 +37,12 @@ func TestFollow(t *testing.T) {
 	clock := time.Unix(0, 0)
 	now := func() time.Time { clock = clock.Add(time.Second); return clock }
 	r := newResult("1")
-	if err := r.follow(strings.NewReader(printed), now, folder); err != nil {
+	begun := 0
+	if err := r.follow(strings.NewReader(printed), now, func() { begun++ }, folder); err != nil {
 		t.Fatal(err)
+	}
+	if begun != 3 {
+		t.Errorf("%d groups began", begun)
 	}
 	want := map[string]outcome{"run_a_tests": {passed, "", time.Second}, "run_b_tests": {failed, "core.sh:9", time.Second}, "run_c_tests": {cut, "Testing c", time.Second}}
 	if !maps.Equal(r.Groups, want) {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,8 +31,11 @@ func (t *tree) run(ctx context.Context, s settings, groups []group) (*result, er
 		return nil, err
 	}
 	defer log.Close()
-	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// kubectl waits forever for what kube-controller-manager would do, if that has ended.
+	limit := time.AfterFunc(s.limit, cancel)
+	defer limit.Stop()
 	variable := ""
 	if len(s.groups) > 0 {
 		variable = what(groups)
@@ -41,17 +43,18 @@ func (t *tree) run(ctx context.Context, s settings, groups []group) (*result, er
 	// The kernel kills the stage when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", scriptsStage, t.dir, variable)
+	cmd := exec.CommandContext(limited, "/proc/self/exe", scriptsStage, t.dir, variable)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
 	r := newResult(t.version)
+	begin := func() { limit.Reset(s.limit) }
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("making namespaces (this needs root): %w", err)
 	}
 	followed := make(chan error, 1)
 	go func() {
-		err := r.follow(io.TeeReader(out, log), time.Now, s.out())
+		err := r.follow(io.TeeReader(out, log), time.Now, begin, s.out())
 		_, _ = io.Copy(io.Discard, out)
 		followed <- err
 	}()
@@ -60,7 +63,7 @@ func (t *tree) run(ctx context.Context, s settings, groups []group) (*result, er
 	if err := <-followed; err != nil {
 		return nil, err
 	}
-	if errors.Is(ctx.Err(), context.Canceled) {
+	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if len(r.Groups) == 0 {

@@ -50,7 +50,7 @@ func run() error {
 	flag.StringVar(&s.programs, "programs", "../bench/peer/bin", "folder of the programs of Kubernetes, and of etcd; those that are missing are built")
 	flag.StringVar(&s.cache, "cache", "../bin/test-cmd", "folder for copies of the scripts, and for what they say")
 	flag.StringVar(&s.evidence, "evidence", "../docs/evidence/test-cmd.json", "file of evidence, of the last runs of all groups; none if empty")
-	flag.DurationVar(&s.limit, "limit", 2*time.Hour, "for all groups")
+	flag.DurationVar(&s.limit, "limit", 20*time.Minute, "for each group; when it is over, all that follow are not run")
 	flag.Parse()
 	s.groups = flag.Args()
 	if err := s.complete(); err != nil {

@@ -68,9 +68,9 @@ var (
 	colours = regexp.MustCompile("\x1b(\\[[0-9;]*m|\\(B)")
 )
 
-// follow reads what the scripts print, says how each group ended, and writes what one that did not pass has printed to a file of its name
-// in the folder.
-func (r *result) follow(out io.Reader, now func() time.Time, folder string) error {
+// follow reads what the scripts print, calls begin for each group, and says how it ended. What one that did not pass has printed is written to
+// a file of its name in the folder.
+func (r *result) follow(out io.Reader, now func() time.Time, begin func(), folder string) error {
 	lines := bufio.NewReaderSize(out, 1<<20)
 	began := now()
 	name := ""
@@ -97,6 +97,7 @@ func (r *result) follow(out io.Reader, now func() time.Time, folder string) erro
 		if m := begins.FindStringSubmatch(line); m != nil {
 			name, current, began = m[1], outcome{}, now()
 			text.Reset()
+			begin()
 		} else if name != "" {
 			current.look(line)
 			if m := ends.FindStringSubmatch(line); m != nil {
