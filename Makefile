@@ -197,6 +197,13 @@ conformance: build
 	cd test && ../bin/conformance/conformance $(if $(PEER),-peer) $(if $(FOCUS),-focus '$(FOCUS)') $(if $(NODES),-nodes $(NODES)) $(if $(HOLD),-hold); \
 		status=$$?; $(if $(FOCUS)$(HOLD),,cd .. && $(MAKE) --no-print-directory evidence || status=1;) exit $$status
 
+# kubectl's own test suite, make test-cmd of Kubernetes (docs/test-cmd.md), on kanzen, or with PEER=1 on kube-apiserver. It needs Linux and root. WHAT
+# are names of groups to run.
+test-cmd: build
+	cd test && $(GO) build -o ../bin/test-cmd/test-cmd ./cmd
+	cd test && ../bin/test-cmd/test-cmd $(if $(PEER),-peer) $(WHAT); \
+		status=$$?; $(if $(WHAT),,cd .. && $(MAKE) --no-print-directory evidence || status=1;) exit $$status
+
 # What has to be decided to take up another version of Kubernetes (docs/upstream.md): make upstream VERSION=v1.38.0. With RECORD=1 its
 # facts become what TestFacts asks of kanzen.
 upstream: build $(if $(VERSION),,bench/peer/bin/kube-apiserver)
@@ -227,4 +234,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
-.PHONY: build kubectl serve test test-deep test-peer record cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance upstream vuln generate stale bench bench-go
+.PHONY: build kubectl serve test test-deep test-peer record cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance test-cmd upstream vuln generate stale bench bench-go

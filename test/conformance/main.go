@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/test/evidence"
+	"github.com/kanzen-io/kanzen/test/suite"
 )
 
 // settings are what flags say.
@@ -143,7 +144,7 @@ func outer(l layout, s settings, args []string) (err error) {
 		return fmt.Errorf("make build builds kanzen: %w", err)
 	}
 	if s.build {
-		if err := install(ctx); err != nil {
+		if err := suite.Install(ctx, packages); err != nil {
 			return err
 		}
 		if err := build(ctx, l, s.peer); err != nil {
