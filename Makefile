@@ -41,6 +41,7 @@ build:
 
 # What 'kanzen kubectl' runs: kubectl of the same version, a module of its own. Most of what it needs was compiled for kanzen.
 kubectl:
+	@echo "building bin/kanzen-kubectl"
 	@GO='$(GO)' release/kubectl/build.sh bin/kanzen-kubectl
 
 # The first command of the README: builds, saying how far it is, and serves.
