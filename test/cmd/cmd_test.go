@@ -141,14 +141,14 @@ func TestKeep(t *testing.T) {
 	if err := s.keep("m v1", groups, map[string]*result{evidence.Peer: ran}); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := s.kept()
+	kept, err := evidence.LastRuns[*result](s.cache)
 	if err != nil || len(kept) != 1 || kept[evidence.Peer].Version != "1" || !maps.Equal(kept[evidence.Peer].Groups, ran.Groups) {
 		t.Errorf("kept %v, %v", kept, err)
 	}
-	if err := os.WriteFile(s.lastRun(evidence.Kanzen), []byte("{"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.cache, "last-kanzen.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.kept(); err == nil {
+	if _, err := evidence.LastRuns[*result](s.cache); err == nil {
 		t.Error("a broken file is read")
 	}
 }

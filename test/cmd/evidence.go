@@ -3,10 +3,7 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,38 +11,9 @@ import (
 	"github.com/kanzen-io/kanzen/test/evidence"
 )
 
-// lastRun is where the last run of all groups on a server is written down. The next run on the other server finds it.
-func (s settings) lastRun(server string) string {
-	return filepath.Join(s.cache, "last-"+server+".json")
-}
-
-// kept reads what the last runs of all groups said, by the names of the servers.
-func (s settings) kept() (map[string]*result, error) {
-	runs := map[string]*result{}
-	for _, server := range []string{evidence.Kanzen, evidence.Peer} {
-		b, err := os.ReadFile(s.lastRun(server))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		r := newResult("")
-		if err := json.Unmarshal(b, r); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.lastRun(server), err)
-		}
-		runs[server] = r
-	}
-	return runs, nil
-}
-
 // keep writes down what all groups said, the table, and evidence of it and of what they last said on the other server. Evidence is of kanzen.
 func (s settings) keep(module string, groups []group, runs map[string]*result) error {
-	b, err := json.Marshal(runs[s.server()])
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(os.WriteFile(s.lastRun(s.server()), b, 0o644), os.WriteFile(filepath.Join(s.cache, "table.md"), []byte(tableOf(groups, runs)), 0o644)); err != nil {
+	if err := errors.Join(evidence.KeepRun(s.cache, s.server(), runs[s.server()]), os.WriteFile(filepath.Join(s.cache, "table.md"), []byte(tableOf(groups, runs)), 0o644)); err != nil {
 		return err
 	}
 	if s.evidence == "" || runs[evidence.Kanzen] == nil {

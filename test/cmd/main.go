@@ -126,7 +126,7 @@ func runGroups(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	runs, err := s.kept()
+	runs, err := evidence.LastRuns[*result](s.cache)
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,7 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/kanzen-io/kanzen/test/evidence"
@@ -30,38 +25,18 @@ func keep(l layout, s settings, ran wholeRun) error {
 		return err
 	}
 	ran.Commit = suite.Commit
-	b, err := json.Marshal(ran)
+	if err := evidence.KeepRun(l.Cache, s.server(), ran); err != nil {
+		return err
+	}
+	runs, err := evidence.LastRuns[wholeRun](l.Cache)
 	if err != nil {
 		return err
-	}
-	if err := os.WriteFile(l.wholeRun(s.server()), b, 0o644); err != nil {
-		return err
-	}
-	runs := map[string]wholeRun{}
-	for _, server := range []string{evidence.Kanzen, evidence.Peer} {
-		b, err := os.ReadFile(l.wholeRun(server))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		var r wholeRun
-		if err := json.Unmarshal(b, &r); err != nil {
-			return fmt.Errorf("%s: %w", l.wholeRun(server), err)
-		}
-		runs[server] = r
 	}
 	if _, ran := runs[evidence.Kanzen]; !ran {
 		return nil // it is evidence of kanzen
 	}
 	kept := evidenceOf(suite, runs, s)
 	return kept.Write(s.evidence)
-}
-
-// wholeRun is where the last whole run of a server is written down.
-func (l layout) wholeRun(server string) string {
-	return filepath.Join(l.Cache, "last-"+server+".json")
 }
 
 // evidenceOf makes the file of evidence of runs.
