@@ -167,14 +167,18 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.Transport(t.user).RoundTrip(r)
 }
 
-// ServeHTTP answers a request that has come by a port of somebody else's. A stopped one answers 503.
+// ServeHTTP answers a request that has come by a port of somebody else's, and ends with the control plane as those of its own port do. A
+// stopped one answers 503.
 func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := p.serving.Load()
 	if s == nil {
 		http.Error(w, ErrStopped.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	s.handler.ServeHTTP(w, r)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.requests, cancel)()
+	s.handler.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // Running reports whether it has become ready and was not stopped since.

@@ -64,7 +64,8 @@ type server struct {
 	auditor        *audit.Auditor
 
 	handler  http.Handler
-	listener *listener // nil: only in-process requests are served
+	listener *listener       // nil: only in-process requests are served
+	requests context.Context // parent of those of all requests: its end is theirs
 	files    pki.Files
 	rootCA   []byte // the authority of its serving certificate; nil: it is not known
 	work     work
@@ -337,7 +338,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		controllers.Run(ctx, c, cfg.Controllers)
 		wg.Wait()
 	}
-	s = &server{base: b, history: history, keys: secrets, authenticators: authenticators, auditor: auditor, handler: handler, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
+	s = &server{base: b, history: history, keys: secrets, authenticators: authenticators, auditor: auditor, handler: handler, requests: requests, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
 	if socket != nil {
 		front := http.Handler(handler)
 		if seams.Front != nil {
@@ -345,6 +346,9 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		}
 		if s.listener, err = b.listener(front, secrets, requests); err != nil {
 			return nil, err
+		}
+		if seams.Certificate != nil {
+			s.listener.shows(seams.Certificate)
 		}
 	}
 	if secrets.Files != nil {
