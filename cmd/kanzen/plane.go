@@ -20,7 +20,7 @@ import (
 func planeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plane",
-		Short: "Save a plane as a file, and make a plane of a file",
+		Short: "Save a plane as a file, make a plane of a file, and move a plane to another server",
 		Long: `A plane of 'kanzen serve --planes' becomes a snapshot file, from which another
 server, or a server of its own, goes on. A snapshot of any kube-apiserver's etcd
 becomes a plane.
@@ -28,11 +28,15 @@ becomes a plane.
   kanzen plane export team-a team-a.db            save the plane, while it serves
   kanzen plane import team-a team-a.db            make a plane of the file, on this or another server
   kanzen snapshot inspect team-a.db               show what is in it
-  kanzen snapshot restore team-a.db --to-data-dir D   make a server of it`,
+  kanzen snapshot restore team-a.db --to-data-dir D   make a server of it
+
+If several servers share an etcd, each plane is awake on one of them:
+
+  kanzen plane move team-a --to 10.0.0.2:6443     have it on that server, while it is used`,
 		Args: commandsOnly,
 		RunE: showHelp,
 	}
-	cmd.AddCommand(planeExportCommand(), planeImportCommand())
+	cmd.AddCommand(planeExportCommand(), planeImportCommand(), planeMoveCommand())
 	return cmd
 }
 
@@ -104,6 +108,66 @@ as FILE.keys:
 	cmd.Flags().BoolVar(&withKeys, "with-keys", false, "Also save the signing keys and authorities of the plane, sealed with a passphrase, as FILE"+keysSuffix+".")
 	addPassphrase(cmd.Flags(), &passphraseFile)
 	return cmd
+}
+
+// moveWait is how long a plane that is to move is waited for.
+const moveWait = time.Minute
+
+func planeMoveCommand() *cobra.Command {
+	var r reached
+	var to string
+	cmd := &cobra.Command{
+		Use:   "move NAME --to SERVER",
+		Short: "Move a plane to another of the servers that share an etcd, while it is used",
+		Long: `Names the server that is to have a plane (spec.server of the Plane), and waits
+until it has. Requests wait meanwhile, watches end and go on there. 'kubectl get
+planes -o wide' shows which server has which plane. With --to="" any server may
+have it:
+
+  kanzen plane move team-a --to 10.0.0.2:6443`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.planes()
+			if err != nil {
+				return err
+			}
+			return movePlane(cmd, c, args[0], to)
+		},
+	}
+	r.addServer(cmd.Flags())
+	cmd.Flags().StringVar(&to, "to", "", `The server, as status.server of planes names it; "": any.`)
+	_ = cmd.MarkFlagRequired("to") // there is such a flag
+	return cmd
+}
+
+func movePlane(cmd *cobra.Command, c *planes.Client, name, to string) error {
+	began := time.Now()
+	if err := c.Move(cmd.Context(), name, to); err != nil {
+		return ofPlane(err, name)
+	}
+	for {
+		server, err := c.Server(cmd.Context(), name)
+		switch {
+		case err != nil:
+			return ofPlane(err, name)
+		case to == "":
+			tell(cmd.OutOrStdout(), "any server may have plane %s\n", name)
+			return nil
+		case server == "":
+			tell(cmd.OutOrStdout(), "plane %s is asleep, and wakes on %s if that runs\n", name, to)
+			return nil
+		case server == to:
+			tell(cmd.OutOrStdout(), "plane %s is on %s, %v\n", name, to, time.Since(began).Round(time.Millisecond))
+			return nil
+		case time.Since(began) > moveWait:
+			return fmt.Errorf("plane %s is still on %s: does a server %s run?", name, server, to)
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-cmd.Context().Done():
+			return cmd.Context().Err()
+		}
+	}
 }
 
 func exportPlane(cmd *cobra.Command, c *planes.Client, name, file string) error {

@@ -163,7 +163,7 @@ func TestEveryFileIsChecked(t *testing.T) {
 
 // arguments are what commands need beside flags.
 var arguments = map[string][]string{
-	"kanzen test": {"--", "true"}, "kanzen snapshot save": {"unsaved.db"}, "kanzen plane export": {"a", "unsaved.db"}, "kanzen member add": {"two", "https://127.0.0.1:2"}, "kanzen member remove": {"two"},
+	"kanzen test": {"--", "true"}, "kanzen snapshot save": {"unsaved.db"}, "kanzen plane export": {"a", "unsaved.db"}, "kanzen plane move": {"a", "--to=b"}, "kanzen member add": {"two", "https://127.0.0.1:2"}, "kanzen member remove": {"two"},
 	"kanzen migrate": {"--to=pebble", "--from=etcds://127.0.0.1:1"},
 	"kanzen apply":   {"-f", "kwok.yaml"}, "kanzen plan": {"-f", "kwok.yaml"},
 	"kanzen fork create": {"a"}, "kanzen fork delete": {"a"}, "kanzen fork diff": {"a"}, "kanzen fork merge": {"a"}, "kanzen fork kubeconfig": {"a"},

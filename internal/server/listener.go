@@ -117,6 +117,17 @@ func (b *base) tlsConfig(k *keys.Keys) (*tls.Config, error) {
 	return c, nil
 }
 
+// shows has some clients be shown another certificate than that of the settings.
+func (l *listener) shows(some func(*tls.ClientHelloInfo) *tls.Certificate) {
+	others := l.TLSConfig.GetCertificate
+	l.TLSConfig.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if c := some(hello); c != nil {
+			return c, nil
+		}
+		return others(hello)
+	}
+}
+
 // serve serves until the listener is closed.
 func (l *listener) serve() error {
 	err := l.ServeTLS(l.port, "", "")

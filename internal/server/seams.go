@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -46,6 +47,8 @@ type Seams struct {
 	// Transfers answers requests for subresources of Planes that are streams, of users who may make them; served is false if a request is
 	// none of those. Optional.
 	Transfers func(w http.ResponseWriter, r *http.Request) (served bool)
+	// Certificate is the certificate that is shown to a client; nil: that of the settings. Optional.
+	Certificate func(*tls.ClientHelloInfo) *tls.Certificate
 	// Front is around the chain on the port: it answers requests that are for others, and passes the rest. Optional.
 	Front func(http.Handler) http.Handler
 

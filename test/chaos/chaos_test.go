@@ -36,13 +36,19 @@ func binary(t *testing.T) string {
 // counts is how often something was done.
 type counts map[string]int
 
-func TestChaos(t *testing.T) {
+func TestChaos(t *testing.T) { chaos(t, "") }
+
+// TestChaosPlane does the same to a plane, which one of the servers has at a time, and which moves as well.
+func TestChaosPlane(t *testing.T) { chaos(t, "team") }
+
+// chaos uses the servers, or a plane of them, while things break.
+func chaos(t *testing.T, plane string) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	c := newCluster(t, binary(t))
+	c := newCluster(t, binary(t), plane)
 	l := &load{began: time.Now()}
 	var watchers []*watcher
 	for n, s := range c.servers {
@@ -183,6 +189,9 @@ func (c *cluster) breakThings(t *testing.T, r *rand.Rand, until time.Time) count
 			n.cut(t, true)
 			some(4 * time.Second)
 			n.cut(t, false)
+		case what == 9 && c.plane != "" && r.IntN(4) > 0:
+			did["moves of the plane"]++
+			c.move(t, c.servers[r.IntN(members)])
 		case what == 9:
 			did["rolling restarts of all "+kind+"s"]++
 			for _, n := range nodes {

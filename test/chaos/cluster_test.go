@@ -9,13 +9,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -79,6 +83,8 @@ type cluster struct {
 	etcds, servers [members]*node
 	partitions     bool // processes can be cut off
 	dir            string
+	plane          string               // the plane that clients use; empty: they use the servers themselves
+	authorization  rest.TLSClientConfig // of the plane's administrator
 }
 
 // ip runs ip(8).
@@ -105,8 +111,8 @@ func canPartition() string {
 	return ""
 }
 
-func newCluster(t *testing.T, kanzen string) *cluster {
-	c := &cluster{dir: t.TempDir()}
+func newCluster(t *testing.T, kanzen, plane string) *cluster {
+	c := &cluster{dir: t.TempDir(), plane: plane}
 	why := canPartition()
 	c.partitions = why == ""
 	if !c.partitions {
@@ -138,10 +144,16 @@ func newCluster(t *testing.T, kanzen string) *cluster {
 	for _, s := range c.servers {
 		s.args = []string{"serve", "--data-dir=" + filepath.Join(c.dir, s.name), "--etcd-servers=" + strings.Join(etcdURLs, ","),
 			"--bind-address=" + s.address, "--secure-port=" + c.port(t, "6443"), "--controllers=", "-v=2"}
+		if plane != "" {
+			s.args = append(s.args, "--planes")
+		}
 		s.start(t)
 	}
 	for _, s := range c.servers {
 		c.await(t, s)
+	}
+	if plane != "" {
+		c.makePlane(t)
 	}
 	return c
 }
@@ -190,14 +202,67 @@ func (c *cluster) node(t *testing.T, binary, id, subnet, kind string, number int
 	return n
 }
 
-// client returns a client of one server.
-func (c *cluster) client(s *node) (*kubernetes.Clientset, error) {
+// root returns a client of one server itself.
+func (c *cluster) root(s *node) (*kubernetes.Clientset, error) { return c.clientOf(s, "") }
+
+// client returns a client of one server, or of the plane at that server.
+func (c *cluster) client(s *node) (*kubernetes.Clientset, error) { return c.clientOf(s, c.plane) }
+
+func (c *cluster) clientOf(s *node, plane string) (*kubernetes.Clientset, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, s.name, "pki", "admin.kubeconfig"))
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1
+	if plane != "" {
+		config.Host += "/planes/" + plane
+		config.CertData, config.KeyData = c.authorization.CertData, c.authorization.KeyData
+	}
 	return kubernetes.NewForConfig(config)
+}
+
+const planesPath = "/apis/planes.kanzen.io/v1/planes"
+
+// makePlane makes the plane that clients use.
+func (c *cluster) makePlane(t *testing.T) {
+	t.Helper()
+	root, err := c.root(c.servers[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := fmt.Sprintf(`{"apiVersion":"planes.kanzen.io/v1","kind":"Plane","metadata":{"name":%q}}`, c.plane)
+	deadline := time.Now().Add(90 * time.Second)
+	for created := false; ; time.Sleep(100 * time.Millisecond) {
+		if !created {
+			err := root.RESTClient().Post().AbsPath(planesPath).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
+			created = err == nil
+		}
+		secret, err := root.CoreV1().Secrets("kanzen-planes").Get(t.Context(), c.plane+"-kubeconfig", metav1.GetOptions{})
+		if err == nil {
+			config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.authorization = config.TLSClientConfig
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("there is no plane: %v", err)
+		}
+	}
+}
+
+// move has the plane on a server, if somebody can be told so now.
+func (c *cluster) move(t *testing.T, to *node) {
+	root, err := c.root(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strings.TrimPrefix(to.args[slices.IndexFunc(to.args, func(a string) bool { return strings.HasPrefix(a, "--secure-port=") })], "--secure-port=")
+	body := fmt.Sprintf(`{"spec":{"server":%q}}`, net.JoinHostPort(to.address, port))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_ = root.RESTClient().Patch(types.MergePatchType).AbsPath(planesPath + "/" + c.plane).Body([]byte(body)).Do(ctx).Error()
 }
 
 // await waits until a server is ready.
@@ -205,7 +270,7 @@ func (c *cluster) await(t *testing.T, s *node) {
 	t.Helper()
 	deadline := time.Now().Add(90 * time.Second)
 	for {
-		client, err := c.client(s)
+		client, err := c.root(s)
 		if err == nil {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			_, err = client.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)

@@ -55,6 +55,18 @@ func (c *Client) Kubeconfig(ctx context.Context, name string) (data []byte, reas
 	return s.Data[KubeconfigKey], "", err
 }
 
+// Move names the server that is to have a plane. It has moved once Server returns that one.
+func (c *Client) Move(ctx context.Context, name, server string) error {
+	return c.Do(ctx, http.MethodPatch, planesPath+"/"+neturl.PathEscape(name), apiclient.MergePatch, map[string]any{"spec": map[string]any{"server": server}}, nil)
+}
+
+// Server returns the server that has a plane; "": none has, as it is asleep, or there is only one.
+func (c *Client) Server(ctx context.Context, name string) (string, error) {
+	var p Plane
+	err := c.Do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &p)
+	return p.Status.Server, err
+}
+
 // Export asks for the objects of a plane, as a stream.
 func (c *Client) Export(ctx context.Context, name string) (io.ReadCloser, error) {
 	resp, err := c.send(ctx, name, exportOf, nil)

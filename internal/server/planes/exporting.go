@@ -119,7 +119,7 @@ func (f exporting) Log(ctx context.Context, uid types.UID) (store.DB, string, er
 // Awake is part of exports.Planes.
 func (f exporting) Awake(name string) bool {
 	h := f.find(name)
-	return h != nil && h.awake()
+	return h != nil && f.isAwake(h)
 }
 
 // Transport is part of exports.Planes.

@@ -20,6 +20,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
+	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 	"github.com/kanzen-io/kanzen/internal/wire/egress"
 )
 
@@ -39,6 +40,11 @@ type Fleet struct {
 	bases   bases
 	metrics *metrics
 
+	// owners say which server has which plane; nil: this one has all; set by Run. places has the UIDs of planes that may have to go
+	// to another server, or come from one.
+	owners atomic.Pointer[owners.Owners]
+	places *queue.Queue
+
 	exports   *exports.Exports
 	transfers transfers
 	sealed    *encryption.Encryption // how planes encrypt what they store; nil: they do not; set by Run
@@ -56,6 +62,7 @@ type Fleet struct {
 	planes  map[string]*hosted    // by name; guarded by mu
 	byUID   map[types.UID]*hosted // those of planes; guarded by mu
 	listed  chan struct{}         // closed once all that exist are in planes
+	halting chan struct{}         // closed when Stop begins
 	stopped bool                  // guarded by mu
 	wakes   chan struct{}         // bounds how many start at a time
 	alive   atomic.Int64          // how many are awake, or about to be
@@ -70,6 +77,7 @@ func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 	}
 	f := &Fleet{
 		dial: dial, seams: seams, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
+		places: queue.New("places of planes", on.Clock, g, nil, on.Log), halting: make(chan struct{}),
 		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
 	}
 	f.metrics = newMetrics(f, on.Metrics)
@@ -99,6 +107,9 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	if err := f.openEncryption(ctx); err != nil {
 		return err
 	}
+	if err := f.own(ctx, root); err != nil {
+		return err
+	}
 	var all sync.WaitGroup
 	defer all.Wait()
 	if f.sealed != nil {
@@ -106,6 +117,10 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 			f.sealed.Run(ctx)
 			_ = f.sealed.Close() // it gives back connections only
 		})
+	}
+	if o := f.owners.Load(); o != nil {
+		all.Go(func() { o.Run(ctx) })
+		all.Go(func() { f.places.Run(ctx, workers, f.place) })
 	}
 	all.Go(func() { f.queue.Run(ctx, workers, f.keep) })
 	all.Go(func() { f.guard.Keep(ctx, "sleep of planes", f.tire) })
@@ -120,19 +135,24 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	return nil
 }
 
-// Stop stops every control plane: requests under way are answered, watches end.
+// Stop stops every control plane: requests under way are answered, watches end. Of several servers the others go on with them.
 func (f *Fleet) Stop() error {
 	f.mu.Lock()
-	f.stopped = true
+	if !f.stopped {
+		f.stopped = true
+		close(f.halting)
+	}
 	f.mu.Unlock()
+	f.leave()
 	f.queue.ShutDown()
+	f.places.ShutDown()
 	f.ending.Wait()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
 	for _, h := range f.all() {
 		all.Go(func() {
-			if err := h.stop(); err != nil {
+			if err := h.stop(owners.Wanted()); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
@@ -178,6 +198,9 @@ func (f *Fleet) set(p *Plane) {
 		f.exports.Changed(p.Name)
 	}
 	h.limit(p.Spec.Limits)
+	if h.prefers(p.Spec.Server) {
+		f.places.AddAfter(string(p.UID), 0)
+	}
 	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) {
 		h.complete()
 	}
@@ -195,21 +218,17 @@ func (f *Fleet) gone(p *Plane) { f.forget(p.Name, p.UID) }
 
 func (f *Fleet) forget(name string, uid types.UID) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	h := f.planes[name]
-	if h != nil && h.uid == uid {
-		delete(f.planes, name)
-		delete(f.byUID, uid)
-	} else {
-		h = nil
-	}
-	f.mu.Unlock()
-	if h == nil {
+	if h == nil || h.uid != uid || f.stopped { // Stop stops it
 		return
 	}
-	h.end()
-	f.exports.Changed(name)
+	delete(f.planes, name)
+	delete(f.byUID, uid)
 	f.ending.Go(func() {
-		f.logged(h, h.stop())
+		h.end()
+		f.exports.Changed(name)
+		f.logged(h, h.stop(owners.Asleep()))
 		// Somebody may have taken its finalizer away.
 		if err := f.eraseAll(context.WithoutCancel(f.running), h); err != nil {
 			f.log.Warn("something of a plane is left in the log until the next start", "plane", h.name, "error", err)

@@ -11,10 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
+	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 )
 
 // pathPrefix is where planes are on the root's port.
@@ -26,6 +28,14 @@ const patience = 10 * time.Second
 // Front returns a handler that passes requests for planes to them, and all others to the root.
 func (f *Fleet) Front(root http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var as user.Info
+		if owners.Between(r) {
+			var err error
+			if r, as, err = f.received(r); err != nil {
+				http.Error(w, err.Error(), http.StatusMisdirectedRequest)
+				return
+			}
+		}
 		name, inner := f.route(r)
 		switch {
 		case name == "":
@@ -33,7 +43,7 @@ func (f *Fleet) Front(root http.Handler) http.Handler {
 		case f.misdirected(r):
 			f.refuse(w, r, name, http.StatusMisdirectedRequest, metav1.StatusReasonUnknown, "the connection is one to another plane")
 		default:
-			f.serve(w, inner, name)
+			f.serve(w, r, inner, name, as)
 		}
 	})
 }
@@ -91,15 +101,20 @@ func slashed(path string) string {
 	return "/" + path
 }
 
-// serve has a plane answer a request.
-func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
+// serve has a plane answer a request, r of the original one, or another server that has the plane. as is who asks if another server
+// says so; nil: the credentials say it.
+func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name string, as user.Info) {
 	h := f.await(r, name)
-	if h == nil || !h.awake() && !presents(r) {
+	if h == nil || !f.isAwake(h) && as == nil && !presents(r) {
 		// Who shows nothing wakes nobody and learns nothing, not even which planes there are.
 		f.refuse(w, r, name, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 		return
 	}
 	watching, limit := longRunning(r), h.rate.Load()
+	if to := f.elsewhere(h); to != nil {
+		f.pass(w, original, name, watching, to)
+		return
+	}
 	if refused := limit.refuses(f.on.Clock.Now(), watching, &h.refused); refused != "" {
 		w.Header().Set("Retry-After", "1")
 		f.refuse(w, r, name, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, refused)
@@ -107,6 +122,11 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	defer limit.done(watching)
 	p, err := h.enter(r.Context())
+	var elsewhere *elsewhereError
+	if errors.As(err, &elsewhere) {
+		f.pass(w, original, name, watching, elsewhere.owner)
+		return
+	}
 	if err != nil {
 		if r.Context().Err() == nil && !errors.Is(err, errOver) && !errors.Is(err, errFull) && !errors.Is(err, errAwaitsImport) {
 			f.log.Error("a plane could not be started", "plane", name, "error", err)
@@ -134,6 +154,10 @@ func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 			return
 		}
 		defer seats.stand()
+	}
+	if as != nil {
+		exports.Pass(w, r, p.Transport(as))
+		return
 	}
 	p.ServeHTTP(w, r)
 }

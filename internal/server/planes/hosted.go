@@ -14,6 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/server"
+	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/layer"
 )
@@ -55,6 +56,9 @@ type hosted struct {
 	made      chan struct{} // closed once all that belongs to it is there
 	told      figures       // what its status says of its use
 	untold    bool          // its status is to be written anew
+	wanted    string        // the server that is to have it; "": any
+	fence     int64         // with which this server has become its owner
+	had       bool          // this server is its owner, or was the last one
 }
 
 // footing is what the log of a plane lies on.
@@ -131,27 +135,39 @@ func (h *hosted) isImported() bool {
 
 // hold keeps the plane from going to sleep.
 func (h *hosted) hold(ctx context.Context) (*server.Plane, error) {
-	for {
+	for own := (*claimed)(nil); ; {
 		h.mu.Lock()
 		if err := h.closed(); err != nil {
 			h.mu.Unlock()
 			return nil, err
 		}
 		stopping := h.stopping
-		if stopping == nil {
-			break
+		if stopping == nil && (h.plane != nil || own != nil) {
+			defer h.mu.Unlock()
+			return h.held(ctx, own)
 		}
 		h.mu.Unlock()
+		if stopping == nil { // nobody waits for the log with mu
+			var err error
+			if own, err = h.fleet.claim(ctx, h); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		own = nil // it is given up
 		select {
 		case <-stopping:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
-	defer h.mu.Unlock()
+}
+
+// held takes up that a request uses the plane, which it makes if there is none; own is what it writes to then. The caller holds mu.
+func (h *hosted) held(ctx context.Context, own *claimed) (*server.Plane, error) {
 	if h.plane == nil {
 		var err error
-		if h.plane, err = h.make(ctx); err != nil {
+		if h.plane, err = h.make(ctx, own); err != nil {
 			return nil, err
 		}
 		h.fleet.alive.Add(1)
@@ -204,9 +220,10 @@ func (h *hosted) begin(p *Plane) {
 }
 
 // make makes the plane, stopped, on its part of the log.
-func (h *hosted) make(ctx context.Context) (*server.Plane, error) {
+func (h *hosted) make(ctx context.Context, own *claimed) (*server.Plane, error) {
 	f := h.fleet
-	h.bounds = &bounded{DB: f.on.DB, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, refused: &h.refused.storage, most: h.limits}
+	h.fence, h.had = own.fence, true
+	h.bounds = &bounded{DB: own.db, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, refused: &h.refused.storage, most: h.limits}
 	h.seats.CompareAndSwap(nil, newSeats())
 	db, err := f.laid(ctx, h.uid, h.under, h.bounds)
 	if err != nil {
@@ -283,7 +300,7 @@ func (h *hosted) unused() (since time.Time, ok bool) {
 }
 
 // sleep stops the plane if no request is under way.
-func (h *hosted) sleep() error { return h.halt(false) }
+func (h *hosted) sleep() error { return h.halt(false, owners.Asleep()) }
 
 // end refuses requests from now on.
 func (h *hosted) end() {
@@ -293,12 +310,13 @@ func (h *hosted) end() {
 }
 
 // stop ends the plane, and requests under way.
-func (h *hosted) stop() error {
+func (h *hosted) stop(then owners.Then) error {
 	h.end()
-	return h.halt(true)
+	return h.halt(true, then)
 }
 
-func (h *hosted) halt(whatever bool) error {
+// halt stops the plane, if no request is under way or whatever is. If several servers have planes, then is what becomes of it.
+func (h *hosted) halt(whatever bool, then owners.Then) error {
 	h.mu.Lock()
 	p, stopping := h.plane, h.stopping
 	if stopping != nil {
@@ -314,12 +332,15 @@ func (h *hosted) halt(whatever bool) error {
 	if due := p.Due(); !due.IsZero() { // it may have to make room before it is tired
 		h.due = due
 	}
+	fence := h.fence
 	h.mu.Unlock()
 	err := p.Stop()
+	h.fleet.release(h, fence, then)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	close(h.stopping)
 	h.plane, h.stopping = nil, nil
+	h.had = h.had && then == owners.Asleep()
 	h.fleet.alive.Add(-1)
 	if !h.over {
 		h.fleet.queue.AddAfter(h.name, 0) // its status

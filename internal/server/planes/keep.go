@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
+	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
@@ -60,14 +61,12 @@ func (f *Fleet) define(ctx context.Context) error {
 // settled reports whether there is nothing to do for a Plane.
 func (f *Fleet) settled(p *Plane, h *hosted) bool {
 	return p.DeletionTimestamp == nil && slices.Contains(p.Finalizers, finalizer) && meta.IsStatusConditionTrue(p.Status.Conditions, ready) &&
-		f.placed(p) && p.Status.State == f.state(h) && !h.isUntold()
+		f.placed(p) && (!f.tells(h, p) || p.Status.State == f.state(h) && p.Status.Server == f.serverOf(h) && !h.isUntold())
 }
 
-// state is what the status says a plane is. Of several servers each has its own planes awake, so none says so.
+// state is what the status says a plane is.
 func (f *Fleet) state(h *hosted) string {
 	switch {
-	case !f.cfg.Embedded():
-		return ""
 	case h.awake():
 		return awake
 	}
@@ -180,12 +179,7 @@ func (f *Fleet) furnish(ctx context.Context, h *hosted, p *Plane, t *template) e
 	if err := f.tell(ctx, h, p, errFurnishing); err != nil && !errors.Is(err, errFurnishing) {
 		return err
 	}
-	plane, err := h.enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer h.leave()
-	return t.apply(ctx, f, through(plane.Transport(controlplane.Itself())), objects)
+	return t.apply(ctx, f, through(f.Transport(h.name, controlplane.Itself())), objects)
 }
 
 // errFurnishing is why a plane is not ready while its template is applied.
@@ -203,13 +197,15 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 	if !f.placed(p) {
 		p.Status.URL = f.address(p.Name)
 	}
-	p.Status.Kubeconfig, p.Status.State = kubeconfigSecret(p.Name), f.state(h)
-	p.Status.Wakes = nil
-	if p.Status.State == asleep {
-		p.Status.Wakes = h.wakesAt()
-	}
-	if err := f.describe(ctx, h, p); err != nil {
-		return err
+	p.Status.Kubeconfig = kubeconfigSecret(p.Name)
+	if f.tells(h, p) {
+		p.Status.State, p.Status.Server, p.Status.Wakes = f.state(h), f.serverOf(h), nil
+		if p.Status.State == asleep {
+			p.Status.Wakes = h.wakesAt()
+		}
+		if err := f.describe(ctx, h, p); err != nil {
+			return err
+		}
 	}
 	condition := metav1.Condition{Type: ready, Status: metav1.ConditionTrue, Reason: "Served", Message: "requests are answered", ObservedGeneration: p.Generation}
 	if failure != nil {
@@ -235,7 +231,7 @@ func (f *Fleet) remove(ctx context.Context, h *hosted, p *Plane) error {
 	if !slices.Contains(p.Finalizers, finalizer) {
 		return nil
 	}
-	f.logged(h, h.stop())
+	f.logged(h, h.stop(owners.Asleep()))
 	if err := f.eraseAll(ctx, h); err != nil {
 		return fmt.Errorf("remove what is stored of plane %s: %w", h.name, err)
 	}
@@ -251,8 +247,14 @@ func (f *Fleet) remove(ctx context.Context, h *hosted, p *Plane) error {
 	return err
 }
 
-// eraseAll deletes all that is stored of a plane, the mark of its import first: then none can write any more.
+// eraseAll deletes all that is stored of a plane, after it has made sure that no server and no import can write any more.
 func (f *Fleet) eraseAll(ctx context.Context, h *hosted) error {
+	if o := f.owners.Load(); o != nil {
+		if err := o.End(ctx, h.uid); err != nil {
+			return err
+		}
+		defer func() { _ = o.Forget(ctx, h.uid) }() // what is left is swept with the next start
+	}
 	if h.isImported() {
 		if err := f.removeMark(ctx, h.uid); err != nil {
 			return err
@@ -307,8 +309,8 @@ func (f *Fleet) sweep(ctx context.Context) {
 		}
 		from = kv.PrefixEnd(Prefix + uid + "/")
 	}
-	if err := f.sweepMarks(ctx); err != nil && ctx.Err() == nil {
-		f.log.Info("marks of imports are left in the log until the next start", "error", err)
+	if err := errors.Join(f.sweepMarks(ctx), f.sweepOwners(ctx)); err != nil && ctx.Err() == nil {
+		f.log.Info("marks of imports or owners of planes that are gone are left in the log until the next start", "error", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package planes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -92,6 +93,10 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return fail(fmt.Errorf("there is no plane %s", t.name))
 	}
 	p, err := h.enter(r.Context())
+	var elsewhere *elsewhereError
+	if errors.As(err, &elsewhere) {
+		return t.fleet.owners.Load().Transport(elsewhere.owner, pathPrefix+t.name, t.user).RoundTrip(r)
+	}
 	if err != nil {
 		return fail(err)
 	}

@@ -17,6 +17,7 @@ type metrics struct {
 	fleet           *Fleet
 	planes, answers *prometheus.Desc
 	wakes           prometheus.Histogram
+	passed          prometheus.Counter
 }
 
 func newMetrics(f *Fleet, r prometheus.Registerer) *metrics {
@@ -28,7 +29,8 @@ func newMetrics(f *Fleet, r prometheus.Registerer) *metrics {
 		wakes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kanzen_plane_wake_duration_seconds", Help: "How long requests waited for a control plane to wake.",
 			Buckets: []float64{.002, .005, .01, .02, .05, .1, .2, .5, 1, 5}}),
 	}
-	r.MustRegister(m, m.wakes)
+	m.passed = prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_plane_passed_requests_total", Help: "Requests for control planes that were passed on to the server that has them."})
+	r.MustRegister(m, m.wakes, m.passed)
 	return m
 }
 

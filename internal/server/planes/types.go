@@ -35,6 +35,8 @@ type PlaneSpec struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// Imported says that its objects come from a file: it is not ready before they were imported.
 	Imported bool `json:"imported,omitempty"`
+	// Server is the name of the server that is to have it, of those that share an etcd; "", or one that does not run: any.
+	Server string `json:"server,omitempty"`
 	// Limits bound what it may use.
 	Limits Limits `json:"limits,omitempty"`
 }
@@ -58,6 +60,8 @@ type PlaneStatus struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// State is Asleep or Awake.
 	State string `json:"state,omitempty"`
+	// Server is the one on which it is awake, by the host and port at which the others reach it; "": it is asleep, or there are no others.
+	Server string `json:"server"`
 	// Wakes is when it wakes by itself, because its controllers have something to do; nil: never.
 	Wakes *metav1.Time `json:"wakes"`
 	// Objects and Bytes are what is stored of its own, beside its base, as it was last counted.

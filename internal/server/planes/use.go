@@ -68,11 +68,8 @@ func (h *hosted) stat() *v1alpha1.PlaneStat {
 const observeEvery = time.Minute
 
 // observe has the status of planes that are awake written anew if their use has changed, until ctx ends. Those that are asleep cost
-// nothing. Of several servers none knows the use of all, and none tells it.
+// nothing.
 func (f *Fleet) observe(ctx context.Context) {
-	if !f.cfg.Embedded() {
-		return
-	}
 	every := f.on.Clock.NewTicker(observeEvery)
 	defer every.Stop()
 	for {
@@ -129,11 +126,9 @@ func (f *Fleet) describe(ctx context.Context, h *hosted, p *Plane) error {
 			return err
 		}
 	}
-	if f.cfg.Embedded() {
-		p.Status.Requests, p.Status.Watches = now.requests, now.watches
-		now.limited = now.refused.Limits() > was.refused.Limits()
-		judge(p, was.refused, now.refused, at)
-	}
+	p.Status.Requests, p.Status.Watches = now.requests, now.watches
+	now.limited = now.refused.Limits() > was.refused.Limits()
+	judge(p, was.refused, now.refused, at)
 	p.Status.Objects, p.Status.Bytes = now.objects, now.bytes
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -151,7 +151,7 @@ func (e *Exports) serveOne(w http.ResponseWriter, r *http.Request, v *view, o *o
 			return err
 		}
 	}
-	pass(w, inner, transport)
+	Pass(w, inner, transport)
 	return nil
 }
 
@@ -220,8 +220,8 @@ func (e *Exports) narrow(r *http.Request, i *request.Info, which labels.Selector
 	return nil
 }
 
-// pass passes a request on.
-func pass(w http.ResponseWriter, r *http.Request, to http.RoundTripper) {
+// Pass passes a request on to a plane, for somebody who is known.
+func Pass(w http.ResponseWriter, r *http.Request, to http.RoundTripper) {
 	proxy := httputil.ReverseProxy{
 		Transport: to, FlushInterval: -1,
 		Rewrite: func(p *httputil.ProxyRequest) {
