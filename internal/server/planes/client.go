@@ -64,7 +64,7 @@ func (c *Client) Move(ctx context.Context, name, server string) error {
 func (c *Client) Server(ctx context.Context, name string) (string, error) {
 	var p Plane
 	err := c.Do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &p)
-	return p.Status.Server, err
+	return p.Status.server(), err
 }
 
 // Export asks for the objects of a plane, as a stream.

@@ -198,7 +198,7 @@ func (f *Fleet) set(p *Plane) {
 		f.exports.Changed(p.Name)
 	}
 	h.limit(p.Spec.Limits)
-	if h.prefers(p.Spec.Server) {
+	if h.prefers(p.Spec.Server) && f.owners.Load() != nil {
 		f.places.AddAfter(string(p.UID), 0)
 	}
 	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) {

@@ -111,6 +111,9 @@ func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name str
 		return
 	}
 	watching, limit := longRunning(r), h.rate.Load()
+	if as != nil {
+		limit = nil // a server's own requests are not the plane's
+	}
 	if to := f.elsewhere(h); to != nil {
 		f.pass(w, original, name, watching, to)
 		return

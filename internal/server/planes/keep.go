@@ -61,7 +61,7 @@ func (f *Fleet) define(ctx context.Context) error {
 // settled reports whether there is nothing to do for a Plane.
 func (f *Fleet) settled(p *Plane, h *hosted) bool {
 	return p.DeletionTimestamp == nil && slices.Contains(p.Finalizers, finalizer) && meta.IsStatusConditionTrue(p.Status.Conditions, ready) &&
-		f.placed(p) && (!f.tells(h, p) || p.Status.State == f.state(h) && p.Status.Server == f.serverOf(h) && !h.isUntold())
+		f.placed(p) && (!f.tells(h, p) || p.Status.State == f.state(h) && p.Status.server() == f.serverOf(h) && !h.isUntold())
 }
 
 // state is what the status says a plane is.
@@ -199,7 +199,10 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 	}
 	p.Status.Kubeconfig = kubeconfigSecret(p.Name)
 	if f.tells(h, p) {
-		p.Status.State, p.Status.Server, p.Status.Wakes = f.state(h), f.serverOf(h), nil
+		p.Status.State, p.Status.Server, p.Status.Wakes = f.state(h), nil, nil
+		if server := f.serverOf(h); server != "" {
+			p.Status.Server = &server
+		}
 		if p.Status.State == asleep {
 			p.Status.Wakes = h.wakesAt()
 		}

@@ -121,9 +121,9 @@ func TestOneOwner(t *testing.T) {
 			t.Errorf("the plane is awake on %d servers", n)
 		}
 	}
-	p := s.all[1].await(t, "one", func(p *Plane) bool { return p.Status.State == awake && p.Status.Server != "" })
-	if owner := s.all[0].owners.Load().Named(p.Status.Server); owner == nil {
-		t.Errorf("no server is called %q", p.Status.Server)
+	p := s.all[1].await(t, "one", func(p *Plane) bool { return p.Status.State == awake && p.Status.server() != "" })
+	if owner := s.all[0].owners.Load().Named(p.Status.server()); owner == nil {
+		t.Errorf("no server is called %q", p.Status.server())
 	}
 	// Nobody is let in because of what a client says of itself.
 	for _, g := range s.all {
@@ -147,7 +147,7 @@ func TestOneOwner(t *testing.T) {
 	for _, g := range s.all {
 		g.logged(g.find("one"), g.find("one").sleep())
 	}
-	s.all[2].await(t, "one", func(p *Plane) bool { return p.Status.State == asleep && p.Status.Server == "" })
+	s.all[2].await(t, "one", func(p *Plane) bool { return p.Status.State == asleep && p.Status.server() == "" })
 	if n := s.awakeOn("one"); n != 0 {
 		t.Errorf("it sleeps on all servers and is awake on %d", n)
 	}
@@ -239,7 +239,7 @@ func TestMove(t *testing.T) {
 	for n := range moves {
 		to := s.all[n%2]
 		a.prefer(t, "one", to.self())
-		a.await(t, "one", func(p *Plane) bool { return p.Status.State == awake && p.Status.Server == to.self() })
+		a.await(t, "one", func(p *Plane) bool { return p.Status.State == awake && p.Status.server() == to.self() })
 		if s.awakeOn("one") != 1 || !to.find("one").awake() {
 			t.Error("it is awake elsewhere than its status says")
 		}

@@ -60,8 +60,8 @@ type PlaneStatus struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// State is Asleep or Awake.
 	State string `json:"state,omitempty"`
-	// Server is the one on which it is awake, by the host and port at which the others reach it; "": it is asleep, or there are no others.
-	Server string `json:"server"`
+	// Server is the one on which it is awake, by the host and port at which the others reach it; nil: it is asleep, or there are no others.
+	Server *string `json:"server"`
 	// Wakes is when it wakes by itself, because its controllers have something to do; nil: never.
 	Wakes *metav1.Time `json:"wakes"`
 	// Objects and Bytes are what is stored of its own, beside its base, as it was last counted.
@@ -73,6 +73,14 @@ type PlaneStatus struct {
 	// Base is what it began with, which it shares with other planes; "": it has stored that itself.
 	Base       string             `json:"base,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// server is the one on which it is awake; "": none, or there are no others.
+func (s *PlaneStatus) server() string {
+	if s.Server == nil {
+		return ""
+	}
+	return *s.Server
 }
 
 // PlaneTemplate is what control planes begin with.
