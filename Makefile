@@ -145,14 +145,15 @@ e2e: build
 
 # What a release's image does in the container engine that docker or podman reaches, and the packages for testcontainers. It needs one of them,
 # skopeo, and npm.
-CONTAINER_TESTS := KANZEN_IMAGE=$(TEST_IMAGE)
 TEST_IMAGE := kanzen:test
+# Tests remove their containers, so that there is no need for the one that testcontainers would pull for that.
+CONTAINER_TESTS := KANZEN_IMAGE=$(TEST_IMAGE) TESTCONTAINERS_RYUK_DISABLED=true
 test-containers: build
-	rm -rf bin/image && cd release && GOFLAGS= $(GO) run ./image -o ../bin/image -version test linux/$$($(GO) env GOARCH)=../bin/kanzen,../bin/kanzen-kubectl
+	rm -rf bin/image && cd release && $(GO) run ./image -o ../bin/image -version test linux/$$($(GO) env GOARCH)=../bin/kanzen,../bin/kanzen-kubectl
 	skopeo copy oci:bin/image $(if $(shell command -v docker),docker-daemon:$(TEST_IMAGE),containers-storage:docker.io/library/$(TEST_IMAGE))
 	cd test && $(CONTAINER_TESTS) $(E2E) -v -run '^TestContainer' .
 	cd testcontainers && $(CONTAINER_TESTS) $(TEST) -count=1 -v ./...
-	cd testcontainers/javascript && npm install --no-audit --no-fund && $(CONTAINER_TESTS) npm test
+	cd testcontainers/javascript && npm install --no-audit --no-fund --no-package-lock && $(CONTAINER_TESTS) npm test
 
 # An operator's tests with testkit and with envtest on each controller-runtime from 0.19 on, which are downloaded and compiled first
 # (half an hour); PEER=1 adds envtest on kube-apiserver.
