@@ -18,7 +18,7 @@ SYSTEMS ?= darwin windows
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Modules beside this one.
-MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit multicluster site release/kubectl
+MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit testcontainers multicluster site release/kubectl
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
 # programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
@@ -106,7 +106,7 @@ fresh: build
 lint: vet staticcheck
 
 vet:
-	@test -z "$$(gofmt -l cmd internal pkg test testkit multicluster bench examples release site)" || { gofmt -l cmd internal pkg test testkit multicluster bench examples release site; echo "gofmt: the files above are not formatted"; exit 1; }
+	@test -z "$$(gofmt -l cmd internal pkg test testkit testcontainers multicluster bench examples release site)" || { gofmt -l cmd internal pkg test testkit testcontainers multicluster bench examples release site; echo "gofmt: the files above are not formatted"; exit 1; }
 	$(GO) vet ./...
 	@for m in $(MODULES); do (cd $$m && echo "vet of $$m" && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
 	$(GO) mod verify >/dev/null
@@ -140,7 +140,20 @@ unraced:
 # All packages of tests run the one binary that was built. The Go tool does not see when that changes: it keeps no results (-count=1).
 e2e: build
 	cd testkit && $(E2E) ./...
+	cd testcontainers && $(TEST) ./...
 	cd test && $(E2E) -skip '$(DEEP_TESTS)' $$($(GO) list ./... | grep -v $(DEEP:.%=-e %$$))
+
+# What a release's image does in the container engine that docker or podman reaches, and the packages for testcontainers. It needs one of them,
+# skopeo, and npm.
+TEST_IMAGE := kanzen:test
+# Tests remove their containers, so that there is no need for the one that testcontainers would pull for that.
+CONTAINER_TESTS := KANZEN_IMAGE=$(TEST_IMAGE) TESTCONTAINERS_RYUK_DISABLED=true
+test-containers: build
+	rm -rf bin/image && cd release && $(GO) run ./image -o ../bin/image -version test linux/$$($(GO) env GOARCH)=../bin/kanzen,../bin/kanzen-kubectl
+	skopeo copy oci:bin/image $(if $(shell command -v docker),docker-daemon:$(TEST_IMAGE),containers-storage:docker.io/library/$(TEST_IMAGE))
+	cd test && $(CONTAINER_TESTS) $(E2E) -v -run '^TestContainer' .
+	cd testcontainers && $(CONTAINER_TESTS) $(TEST) -count=1 -v ./...
+	cd testcontainers/javascript && npm install --no-audit --no-fund --no-package-lock && $(CONTAINER_TESTS) npm test
 
 # An operator's tests with testkit and with envtest on each controller-runtime from 0.19 on, which are downloaded and compiled first
 # (half an hour); PEER=1 adds envtest on kube-apiserver.
@@ -235,4 +248,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
-.PHONY: build kubectl serve test test-deep test-peer record cross cross-vet release site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance test-cmd upstream vuln generate stale bench bench-go
+.PHONY: build kubectl serve test test-deep test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance test-cmd upstream vuln generate stale bench bench-go

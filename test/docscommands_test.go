@@ -105,7 +105,7 @@ func snippets(page, text string) (out []snippet) {
 // programs are the first words of commands. In sentences only lines of these count, and in blocks all lines must be one.
 var programs = []string{
 	"kanzen", "kanzen-kms", "./kanzen-kms", "kubectl", "go", "make", "cd", "etcdctl", "sh", "cp", "ln", "head", "echo", "cat", "for", "export",
-	"systemctl", "softhsm2-util", "skopeo", "pip", "npm", "CGO_ENABLED=1", "helm", "docker", "apt", "dnf",
+	"systemctl", "softhsm2-util", "skopeo", "pip", "npm", "bundle", "CGO_ENABLED=1", "helm", "docker", "apt", "dnf",
 	"sha256sum", "install", "mkdir",
 }
 
@@ -128,6 +128,9 @@ var notCommands = map[string]string{
 	"docs/testing.md \"sigs.k8s.io/controller-runtime":  "imports",
 	"docs/testing.md testEnv.Options":                   "go",
 	"docs/testing.md func TestController":               "go",
+	"docs/testing.md server, err := kanzen.Run":         "go",
+	"docs/testing.md const server = await new":          "JavaScript",
+	"docs/testing.md with DockerContainer":              "Python",
 	"README.md s := testkit.Start":                      "go",
 	"docs/extension.md type Thing struct":               "go",
 	"docs/extension.md extension.Add(":                  "go",
@@ -305,7 +308,7 @@ func (c *commandChecks) one(t *testing.T, s snippet, dir string, words []string)
 		}
 		name := strings.TrimSuffix(filepath.Base(words[1]), ".sh")
 		return hasWords("../cmd/kanzen/assets.go", []string{name})
-	case "systemctl", "skopeo", "pip", "npm", "etcdctl", "softhsm2-util", "helm", "docker", "apt", "dnf", "sha256sum", "install":
+	case "systemctl", "skopeo", "pip", "npm", "bundle", "etcdctl", "softhsm2-util", "helm", "docker", "apt", "dnf", "sha256sum", "install":
 		return others(words)
 	case "mkdir", "cp", "ln", "head", "echo", "cat", "for", "export":
 		return nil // the shell has read it
@@ -407,6 +410,8 @@ func goCommand(dir string, args []string) error {
 			return hasWords("../go.mod", []string{a})
 		case a == "github.com/kanzen-io/kanzen/testkit":
 			return hasWords("../testkit/go.mod", []string{a})
+		case a == "github.com/kanzen-io/kanzen/testcontainers":
+			return hasWords("../testcontainers/go.mod", []string{a})
 		case a == "github.com/kanzen-io/kanzen/multicluster":
 			return hasWords("../multicluster/go.mod", []string{a})
 		case strings.HasPrefix(a, "sigs.k8s.io/kwok/"):
@@ -471,24 +476,27 @@ func makes(args []string) error {
 func others(words []string) error {
 	line := strings.Join(words, " ")
 	for begin, of := range map[string][2]string{
-		"systemctl restart":                    {"../release/nfpm.yaml", "/usr/lib/systemd/system/kanzen.service"},
-		"systemctl enable --now kanzen":        {"../release/nfpm.yaml", "/usr/lib/systemd/system/kanzen.service"},
-		"skopeo copy oci-archive:kanzen-image": {"../release/build.sh", "kanzen-image-oci.tar"},
-		"pip install -r requirements.txt":      {"../examples/python/requirements.txt", "kubernetes"},
-		"npm install":                          {"../examples/javascript/package.json", "@kubernetes/client-node"},
-		"npm test":                             {"../examples/javascript/package.json", `"test": "kanzen test -- node --test"`},
-		"etcdctl --endpoints":                  {"../internal/wire/pki/etcd.go", "client.crt"},
-		"etcdctl snapshot save":                {"../docs/backup.md", "etcdutl"},
-		"etcdctl compact":                      {"../docs/backup.md", "compact"},
-		"etcdctl check perf":                   {"../docs/scale.md", "perf"},
-		"helm show values":                     {"../release/chart/values.yaml", "image"},
-		"helm install":                         {"../release/build.sh", "kanzen-"},
-		"softhsm2-util --init-token":           {"kms_test.go", "softhsm2-util"},
-		"sha256sum --check":                    {"../release/build.sh", "sha256sum"},
-		"install -D -m 0755 kanzen-linux-":     {"../release/build.sh", "kanzen-"},
-		"install -D -m 0755 kanzen-kubectl-":   {"../release/build.sh", "kanzen-kubectl-"},
-		"docker run -d --name kanzen":          {"../release/image/main.go", "KANZEN_DATA_DIR"},
-		"docker exec kanzen /kanzen kubectl":   {"../release/image/main.go", "kanzen-kubectl"},
+		"systemctl restart":                     {"../release/nfpm.yaml", "/usr/lib/systemd/system/kanzen.service"},
+		"systemctl enable --now kanzen":         {"../release/nfpm.yaml", "/usr/lib/systemd/system/kanzen.service"},
+		"skopeo copy oci-archive:kanzen-image":  {"../release/build.sh", "kanzen-image-oci.tar"},
+		"pip install -r requirements.txt":       {"../examples/python/requirements.txt", "kubernetes"},
+		"bundle install":                        {"../examples/ruby/Gemfile", "kubeclient"},
+		"npm install":                           {"../examples/javascript/package.json", "@kubernetes/client-node"},
+		"npm test":                              {"../examples/javascript/package.json", `"test": "kanzen test -- node --test"`},
+		"etcdctl --endpoints":                   {"../internal/wire/pki/etcd.go", "client.crt"},
+		"etcdctl snapshot save":                 {"../docs/backup.md", "etcdutl"},
+		"etcdctl compact":                       {"../docs/backup.md", "compact"},
+		"etcdctl check perf":                    {"../docs/scale.md", "perf"},
+		"helm show values":                      {"../release/chart/values.yaml", "image"},
+		"helm install":                          {"../release/build.sh", "kanzen-"},
+		"softhsm2-util --init-token":            {"kms_test.go", "softhsm2-util"},
+		"sha256sum --check":                     {"../release/build.sh", "sha256sum"},
+		"install -D -m 0755 kanzen-linux-":      {"../release/build.sh", "kanzen-"},
+		"install -D -m 0755 kanzen-kubectl-":    {"../release/build.sh", "kanzen-kubectl-"},
+		"docker start kanzen":                   {"container_test.go", "start"},
+		"docker exec kanzen /kanzen kubeconfig": {"../cmd/kanzen/kubeconfig.go", "kubeconfig"},
+		"docker run -d --name kanzen":           {"../release/image/main.go", "KANZEN_DATA_DIR"},
+		"docker exec kanzen /kanzen kubectl":    {"../release/image/main.go", "kanzen-kubectl"},
 	} {
 		if strings.HasPrefix(line, begin) {
 			return hasWords(of[0], of[1:])

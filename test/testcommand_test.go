@@ -102,16 +102,27 @@ func TestTestCommandUntilStdinCloses(t *testing.T) {
 	}
 }
 
-// TestLanguages runs the examples with the official clients of other languages, where these are installed: for Python where
-// python3 finds it, for JavaScript in the example or in $NODE_PATH.
+// TestLanguages runs the examples with clients of other languages, where these are installed: for Python where a python3 finds it, for Ruby
+// where ruby does, for JavaScript in the example or in $NODE_PATH.
 func TestLanguages(t *testing.T) {
 	t.Parallel()
 	t.Run("python", func(t *testing.T) {
 		t.Parallel()
-		if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import kubernetes").CombinedOutput(); err != nil {
-			t.Skipf("python3 does not have the client (pip install -r examples/python/requirements.txt): %v %s", err, out)
+		// Debian's package is for its own Python, which need not be the first one in the PATH.
+		for _, python := range []string{"python3", "/usr/bin/python3"} {
+			if exec.CommandContext(t.Context(), python, "-c", "import kubernetes").Run() == nil {
+				runExample(t, "../examples/python", "OK", python, "-B", "-m", "unittest")
+				return
+			}
 		}
-		runExample(t, "../examples/python", "OK", "python3", "-B", "-m", "unittest")
+		t.Skip("python3 does not have the client: pip install -r examples/python/requirements.txt, or Debian's python3-kubernetes")
+	})
+	t.Run("ruby", func(t *testing.T) {
+		t.Parallel()
+		if out, err := exec.CommandContext(t.Context(), "ruby", "-e", "require 'kubeclient'; require 'minitest'").CombinedOutput(); err != nil {
+			t.Skipf("ruby does not have the client (bundle install in examples/ruby, or Debian's ruby-kubeclient and ruby-minitest): %v %s", err, out)
+		}
+		runExample(t, "../examples/ruby", "2 runs, 5 assertions, 0 failures, 0 errors", "ruby", "test_labeller.rb")
 	})
 	t.Run("javascript", func(t *testing.T) {
 		t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// modules are compiled by `make test` along with the root. testkit and multicluster are not among them: their requirements are low on
-// purpose, so that they move nothing in the modules that use them.
+// modules are compiled by `make test` along with the root. testkit, testcontainers and multicluster are not among them: their
+// requirements are low on purpose, so that they move nothing in the modules that use them.
 var modules = []string{"test", "bench", "test/helm", "test/kubebuilder", "examples/operator-test"}
 
 // TestModulesShareVersions has all modules use the same version of what they share: another version of a library is compiled
@@ -34,6 +34,19 @@ func TestTestkitAsksForLittle(t *testing.T) {
 		if path != "sigs.k8s.io/yaml" {
 			t.Errorf("testkit/go.mod requires %s", path)
 		}
+	}
+}
+
+// TestTestcontainersMovesNothing has the module for testcontainers-go require no more than that does, and nothing of this module.
+func TestTestcontainersMovesNothing(t *testing.T) {
+	all := requirements(t, "testcontainers")
+	for path := range all {
+		if path+"/" == module || strings.HasPrefix(path, "k8s.io/") {
+			t.Errorf("testcontainers/go.mod requires %s", path)
+		}
+	}
+	if version := all["github.com/testcontainers/testcontainers-go"]; version != "v0.38.0" { // the first that has Run
+		t.Errorf("testcontainers/go.mod requires testcontainers-go %s", version)
 	}
 }
 

@@ -108,9 +108,15 @@ func image(files []byte, labels map[string]string, system, arch string, created 
 			Env:          []string{"KANZEN_DATA_DIR=/data"}, // of all commands: docker exec kanzen /kanzen kubectl get namespaces
 			Cmd:          []string{"serve", "--bind-address=0.0.0.0"},
 			ExposedPorts: map[string]struct{}{"6443/tcp": {}}, Volumes: map[string]struct{}{"/data": {}},
-			Labels: labels,
+			Labels: labels, Healthcheck: health,
 		},
 	})
+}
+
+// health has Docker ask the server whether it is ready, as the administrator; podman does so where systemd runs.
+var health = &v1.HealthConfig{
+	Test:     []string{"CMD", "/kanzen", "kubectl", "get", "--raw=/readyz"}, // there is no shell
+	Interval: 10 * time.Second, Timeout: 15 * time.Second, StartPeriod: 2 * time.Minute, Retries: 3,
 }
 
 func rootFS(img v1.Image) v1.RootFS {
