@@ -116,7 +116,7 @@ func image(files []byte, labels map[string]string, system, arch string, created 
 // health has Docker ask the server whether it is ready, as the administrator; podman does so where systemd runs.
 var health = &v1.HealthConfig{
 	Test:     []string{"CMD", "/kanzen", "kubectl", "get", "--raw=/readyz"}, // there is no shell
-	Interval: 10 * time.Second, Timeout: 15 * time.Second, StartPeriod: 2 * time.Minute, Retries: 3,
+	Interval: 30 * time.Second, Timeout: 15 * time.Second, StartPeriod: 2 * time.Minute, Retries: 3,
 }
 
 func rootFS(img v1.Image) v1.RootFS {
