@@ -42,9 +42,6 @@ func (c *Config) validateSnapshots(bad func(flag, format string, args ...any)) {
 	if (c.SnapshotS3 == "") != (c.SnapshotS3Bucket == "") {
 		bad("snapshot-s3-bucket", "goes together with --snapshot-s3-url")
 	}
-	if c.SnapshotKeysPassphraseFile != "" && c.DataDir == "" {
-		bad("snapshot-keys-passphrase-file", "needs --data-dir, which has the keys")
-	}
 	if c.SnapshotSchedule == "" {
 		if c.SnapshotKeysPassphraseFile != "" {
 			bad("snapshot-keys-passphrase-file", "goes together with --snapshot-schedule")
@@ -53,6 +50,9 @@ func (c *Config) validateSnapshots(bad func(flag, format string, args ...any)) {
 			bad("snapshot-schedule", "say when snapshots are taken ('@every 6h'), as --snapshot-dir and --snapshot-s3-url say where they go")
 		}
 		return
+	}
+	if c.SnapshotKeysPassphraseFile != "" && c.DataDir == "" {
+		bad("snapshot-keys-passphrase-file", "needs --data-dir, which has the keys")
 	}
 	if _, err := cron.ParseStandard(c.SnapshotSchedule); err != nil {
 		bad("snapshot-schedule", "%v", err)
