@@ -18,7 +18,7 @@ SYSTEMS ?= darwin windows
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Modules beside this one.
-MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit testcontainers multicluster site release/kubectl
+MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit testcontainers multicluster site release release/kubectl
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
 # programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
@@ -91,9 +91,10 @@ cross-vet:
 	$(TEST) -count=1 -run TestSystems ./internal/lint -systems '$(SYSTEMS)'
 
 # dist/: binaries, packages, an image, checksums, a bill of materials, a chart, what package managers and CI read (docs/install.md).
-# DOWNLOADS is the URL below which releases are published, IMAGE the image's name. The same commit and settings give the same bytes.
+# DOWNLOADS is the URL below which releases are published, IMAGE the image's name, SIGNING_KEY the file of the key that signs the
+# repositories of packages, EARLIER a directory with packages that they keep. The same commit and settings give the same bytes.
 release:
-	DOWNLOADS='$(DOWNLOADS)' IMAGE='$(IMAGE)' release/build.sh $(PLATFORMS)
+	DOWNLOADS='$(DOWNLOADS)' IMAGE='$(IMAGE)' SIGNING_KEY='$(SIGNING_KEY)' EARLIER='$(EARLIER)' release/build.sh $(PLATFORMS)
 
 # bin/site: the documentation as static pages, with search. SOURCE is the URL of the repository's files, for links to what is no page.
 site:
@@ -120,6 +121,7 @@ staticcheck:
 unit:
 	$(TEST) ./...
 	cd site && $(TEST) ./...
+	cd release && $(TEST) ./...
 	cd release/kubectl && $(TEST) ./...
 
 # -short leaves out what has one goroutine, and what measures memory. These tests compute: as many packages run as there are processors.
@@ -134,6 +136,7 @@ SHORTER = $(shell $(GO) list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{
 unraced:
 	$(TEST) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(RACE)))
 	cd site && $(TEST) ./...
+	cd release && $(TEST) ./...
 	cd release/kubectl && $(TEST) ./...
 	$(TEST) -run "^($$(awk '/^func / { name = $$2; sub(/\(.*/, "", name) } /testing\.Short\(\)/ { print name }' $(SHORTER) | paste -sd '|'))$$" $(sort $(dir $(SHORTER)))
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds a release into dist/: kanzen and kubectl for the platforms given (os/arch ...), packages, a container image, completions,
-# man pages, bills of materials, what channels.sh makes (DOWNLOADS=URL says where releases are published), checksums. The same
-# commit, Go and settings give the same bytes.
+# man pages, bills of materials, repositories for apt and dnf (signed by SIGNING_KEY, a file; with the packages of earlier releases in the
+# directory EARLIER), what channels.sh makes (DOWNLOADS=URL says where releases are published), checksums. The same commit, Go and
+# settings give the same bytes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${DIST:-dist}
@@ -61,6 +62,17 @@ if [ -z "${NO_SBOM:-}" ]; then
 	done
 fi
 cp release/systemd/kanzen.service release/kubernetes/kanzen.yaml "$out/"
+shopt -s nullglob
+packages=("$out"/*.deb "$out"/*.rpm)
+if [ ${#packages[@]} -gt 0 ]; then
+	echo "repositories for apt and dnf"
+	[ -z "${EARLIER:-}" ] || packages+=("$(realpath "$EARLIER")"/*.{deb,rpm})
+	flags=(-out "$out" -created "$SOURCE_DATE_EPOCH")
+	[ -z "${DOWNLOADS:-}" ] || flags+=(-url "$DOWNLOADS")
+	[ -z "${SIGNING_KEY:-}" ] || flags+=(-key "$(realpath "$SIGNING_KEY")")
+	(cd release && go run ./repository "${flags[@]}" "${packages[@]}")
+fi
+shopt -u nullglob
 echo "chart, action, feature, formula, manifest, flake"
 VERSION=$version release/channels.sh "$out"
 (cd "$out" && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)

@@ -30,7 +30,7 @@ func TestDocs(t *testing.T) {
 	t.Parallel()
 	things, err := build("THINGS", filepath.Join(t.TempDir(), "things"), "..", "./pkg/extension/examples/things")
 	must(t, err)
-	for _, page := range []string{"first-steps.md", "running.md", "planes.md", "replacing.md", "testing.md", "extension.md", "extensions.md", "backup.md",
+	for _, page := range []string{"why.md", "first-steps.md", "running.md", "planes.md", "replacing.md", "testing.md", "extension.md", "extensions.md", "backup.md",
 		"from/envtest.md", "from/kind.md", "from/k3s.md", "from/kcp.md"} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()

@@ -105,7 +105,7 @@ func snippets(page, text string) (out []snippet) {
 // programs are the first words of commands. In sentences only lines of these count, and in blocks all lines must be one.
 var programs = []string{
 	"kanzen", "kanzen-kms", "./kanzen-kms", "kubectl", "go", "make", "cd", "etcdctl", "sh", "cp", "ln", "head", "echo", "cat", "for", "export",
-	"systemctl", "softhsm2-util", "skopeo", "pip", "npm", "bundle", "CGO_ENABLED=1", "helm", "docker", "apt", "dnf",
+	"systemctl", "softhsm2-util", "skopeo", "pip", "npm", "bundle", "CGO_ENABLED=1", "helm", "docker", "apt", "apt-get", "dnf", "curl",
 	"sha256sum", "install", "mkdir",
 }
 
@@ -308,7 +308,7 @@ func (c *commandChecks) one(t *testing.T, s snippet, dir string, words []string)
 		}
 		name := strings.TrimSuffix(filepath.Base(words[1]), ".sh")
 		return hasWords("../cmd/kanzen/assets.go", []string{name})
-	case "systemctl", "skopeo", "pip", "npm", "bundle", "etcdctl", "softhsm2-util", "helm", "docker", "apt", "dnf", "sha256sum", "install":
+	case "systemctl", "skopeo", "pip", "npm", "bundle", "etcdctl", "softhsm2-util", "helm", "docker", "apt", "apt-get", "dnf", "curl", "sha256sum", "install":
 		return others(words)
 	case "mkdir", "cp", "ln", "head", "echo", "cat", "for", "export":
 		return nil // the shell has read it
@@ -356,6 +356,9 @@ func (c *commandChecks) ownCommand(t *testing.T, s snippet, args []string) error
 			continue
 		case args[i] == "--snapshot-dir":
 			a = filepath.Join(home, "snapshots")
+		case args[i] == "--snapshot-keys-passphrase-file":
+			a = filepath.Join(home, "passphrase")
+			must(t, os.WriteFile(a, []byte("a passphrase"), 0o600))
 		case strings.HasSuffix(a, "/s3"):
 			a = credentials
 		case args[i] == "--encryption-provider-config":
@@ -497,6 +500,13 @@ func others(words []string) error {
 		"docker exec kanzen /kanzen kubeconfig": {"../cmd/kanzen/kubeconfig.go", "kubeconfig"},
 		"docker run -d --name kanzen":           {"../release/image/main.go", "KANZEN_DATA_DIR"},
 		"docker exec kanzen /kanzen kubectl":    {"../release/image/main.go", "kanzen-kubectl"},
+		"apt-get update":                        {"../release/repository/apt.go", "Packages"},
+		"apt-get install kanzen":                {"../release/nfpm.yaml", "kanzen"},
+		"dnf install kanzen":                    {"../release/nfpm.yaml", "kanzen"},
+		"apt install ./kanzen_":                 {"../release/nfpm.yaml", "kanzen"},
+		"dnf install ./kanzen-":                 {"../release/nfpm.yaml", "kanzen"},
+		"curl -fsSL -o /etc/apt/sources.list":   {"../release/repository/apt.go", "kanzen.sources"},
+		"curl -fsSL -o /etc/yum.repos.d/":       {"../release/repository/rpm.go", "kanzen.repo"},
 	} {
 		if strings.HasPrefix(line, begin) {
 			return hasWords(of[0], of[1:])

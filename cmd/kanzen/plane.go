@@ -101,11 +101,11 @@ as FILE.keys:
 			if !withKeys {
 				return nil
 			}
-			return saveKeys(cmd, c, name, file+keysSuffix, passphrase)
+			return saveKeys(cmd, c, name, file+snapshot.KeysSuffix, passphrase)
 		},
 	}
 	r.addServer(cmd.Flags())
-	cmd.Flags().BoolVar(&withKeys, "with-keys", false, "Also save the signing keys and authorities of the plane, sealed with a passphrase, as FILE"+keysSuffix+".")
+	cmd.Flags().BoolVar(&withKeys, "with-keys", false, "Also save the signing keys and authorities of the plane, sealed with a passphrase, as FILE"+snapshot.KeysSuffix+".")
 	addPassphrase(cmd.Flags(), &passphraseFile)
 	return cmd
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot/keyfile"
 	"github.com/kanzen-io/kanzen/internal/base/logs"
 	"github.com/kanzen-io/kanzen/internal/base/version"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
@@ -84,6 +85,7 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Plane)) 
 	if err != nil {
 		return err
 	}
+	ground.SealKeys = keyfile.NewSealer
 	below := newBelow(cfg, ground)
 	s := server.New(cfg, ground, below.seams())
 	context.AfterFunc(cmd.Context(), func() { notify(log, "STOPPING=1") })

@@ -197,10 +197,10 @@ history goes ('kanzen serve --history'):
 			if keys == nil {
 				return nil
 			}
-			if err := keys.Seal(args[0]+keysSuffix, s.passphrase); err != nil {
+			if err := keys.Seal(args[0]+snapshot.KeysSuffix, s.passphrase); err != nil {
 				return err
 			}
-			tell(cmd.OutOrStdout(), "%s%s: %d files, sealed with the passphrase\n", args[0], keysSuffix, keys.Len())
+			tell(cmd.OutOrStdout(), "%s%s: %d files, sealed with the passphrase\n", args[0], snapshot.KeysSuffix, keys.Len())
 			return nil
 		},
 	}

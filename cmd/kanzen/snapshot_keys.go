@@ -15,9 +15,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/backup/snapshot/keyfile"
 )
 
-// keysSuffix is what the file of a snapshot's keys has after the name of the snapshot.
-const keysSuffix = ".keys"
-
 // sealing are the settings by which keys are saved with a snapshot.
 type sealing struct {
 	with                       bool
@@ -30,7 +27,7 @@ func addPassphrase(fs *pflag.FlagSet, path *string) {
 }
 
 func (s *sealing) add(fs *pflag.FlagSet) {
-	fs.BoolVar(&s.with, "with-keys", false, "Also save the keys and certificates in --data-dir, sealed with a passphrase, as FILE"+keysSuffix+".")
+	fs.BoolVar(&s.with, "with-keys", false, "Also save the keys and certificates in --data-dir, sealed with a passphrase, as FILE"+snapshot.KeysSuffix+".")
 	addPassphrase(fs, &s.passphraseFile)
 	fs.StringVar(&s.encryption, "encryption-provider-config", "", "EncryptionConfiguration file of the server, to save with the keys.")
 }
@@ -61,13 +58,9 @@ func passphraseIn(path string) (string, error) {
 	if path == "" {
 		return "", errors.New("--passphrase-file names the file with the passphrase of the keys")
 	}
-	b, err := os.ReadFile(path)
+	text, err := keyfile.Passphrase(path)
 	if err != nil {
 		return "", fmt.Errorf("--passphrase-file: %w", err)
-	}
-	text := strings.TrimRight(string(b), "\r\n")
-	if text == "" {
-		return "", fmt.Errorf("--passphrase-file: %s is empty", path)
 	}
 	return text, nil
 }

@@ -37,6 +37,9 @@ type Process struct {
 	Snapshot func(ctx context.Context) (io.ReadCloser, error)
 	// Records are those of the database; nil if Snapshot is.
 	Records kv.Recorded
+	// SealKeys returns what writes the keys of a data directory, and the file that configures its encryption, to a file, sealed with a
+	// passphrase. Nil: this program cannot do that; commands can.
+	SealKeys func(dataDir, encryption, passphraseFile string) (func(path string) error, error)
 	// Egress selects proxies for connections; nil: all connections are direct.
 	Egress *egress.Selector
 	// Shared has what is the same for all control planes.

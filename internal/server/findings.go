@@ -47,6 +47,9 @@ func (b *base) findings(f flight, p recorder.Parts, k *keys.Keys, backups *snaps
 			if state.Err != nil {
 				s.Error = state.Err.Error()
 			}
+			if state.KeysErr != nil {
+				s.Keyless, s.KeysError = state.Keyless, state.KeysErr.Error()
+			}
 			return s
 		}
 	}

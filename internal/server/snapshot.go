@@ -27,6 +27,14 @@ func (b *base) backups() (*snapshot.Scheduler, error) {
 		From: b.process.Snapshot, When: when, Keep: snapshot.Keep{Number: b.cfg.SnapshotKeep, Age: b.cfg.SnapshotKeepFor},
 		Work: b.cfg.SnapshotWork(), Clock: b.process.Clock, Log: b.log, Registry: b.metrics.Registry(),
 	}
+	if phrase := b.cfg.SnapshotKeysPassphraseFile; phrase != "" {
+		if b.process.SealKeys == nil {
+			return nil, errors.New("--snapshot-keys-passphrase-file: this program cannot seal keys; kanzen serve can")
+		}
+		if c.Seal, err = b.process.SealKeys(b.cfg.DataDir, b.cfg.EncryptionConfigFile, phrase); err != nil {
+			return nil, fmt.Errorf("--snapshot-keys-passphrase-file: %w", err)
+		}
+	}
 	if b.cfg.SnapshotS3 != "" {
 		to, err := snapshot.NewS3(snapshot.S3Config{
 			URL: b.cfg.SnapshotS3, Bucket: b.cfg.SnapshotS3Bucket, Prefix: b.cfg.SnapshotS3Prefix, Region: b.cfg.SnapshotS3Region,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,9 @@ const (
 	nameTime   = "20060102T150405Z"
 	nameSuffix = ".db"
 )
+
+// KeysSuffix is what the file of a snapshot's keys has after the name of the snapshot.
+const KeysSuffix = ".keys"
 
 // nameAt is the name of a snapshot that is made at a time.
 func nameAt(t time.Time) string { return namePrefix + t.UTC().Format(nameTime) + nameSuffix }
@@ -73,12 +77,24 @@ func (k Keep) prune(ctx context.Context, p Place, now time.Time) error {
 	var errs []error
 	for n, m := range all {
 		if n > 0 && (k.Number > 0 && n >= k.Number || k.Age > 0 && now.Sub(m.at) > k.Age) {
-			if err := p.Delete(ctx, m.name); err != nil {
-				errs = append(errs, fmt.Errorf("delete %s from %s: %w", m.name, p, err))
-			}
+			errs = append(errs, remove(ctx, p, m.name, slices.Contains(names, m.name+KeysSuffix)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// remove deletes a snapshot from a place, after its keys: those of a snapshot that is gone would stay for ever.
+func remove(ctx context.Context, p Place, name string, withKeys bool) error {
+	files := []string{name}
+	if withKeys {
+		files = []string{name + KeysSuffix, name}
+	}
+	for _, file := range files {
+		if err := p.Delete(ctx, file); err != nil {
+			return fmt.Errorf("delete %s from %s: %w", file, p, err)
+		}
+	}
+	return nil
 }
 
 // Dir is a Place: a directory.
@@ -101,7 +117,13 @@ func (d Dir) Put(ctx context.Context, name, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	return Save(ctx, from, to, nil)
+	if _, ok := madeAt(name); ok {
+		return Save(ctx, from, to, nil)
+	}
+	return Create(to, func(f *os.File) error {
+		_, err := io.Copy(f, from)
+		return err
+	})
 }
 
 // List is part of Place.

@@ -120,7 +120,7 @@ func (s *S3) List(ctx context.Context) ([]string, error) {
 
 // Delete is part of Place.
 func (s *S3) Delete(ctx context.Context, name string) error {
-	if _, ok := madeAt(name); !ok {
+	if _, ok := madeAt(strings.TrimSuffix(name, KeysSuffix)); !ok {
 		return errors.New("it is no scheduled snapshot")
 	}
 	return s.client.RemoveObject(ctx, s.config.Bucket, s.key(name), minio.RemoveObjectOptions{})

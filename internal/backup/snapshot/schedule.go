@@ -28,6 +28,8 @@ type ScheduleConfig struct {
 	From func(ctx context.Context) (io.ReadCloser, error)
 	// When says at which times.
 	When cron.Schedule
+	// Seal writes the server's keys to a file, sealed; it stands beside the snapshot. Nil: snapshots come without keys.
+	Seal func(path string) error
 	// Places keep the snapshots, by Keep.
 	Places []Place
 	Keep   Keep
@@ -41,9 +43,9 @@ type ScheduleConfig struct {
 // Scheduler makes snapshots by the clock.
 type Scheduler struct {
 	ScheduleConfig
-	taken, failed prometheus.Counter
-	last, bytes   prometheus.Gauge
-	took          prometheus.Histogram
+	taken, failed, keyless prometheus.Counter
+	last, bytes            prometheus.Gauge
+	took                   prometheus.Histogram
 
 	mu    sync.Mutex
 	state State // guarded by mu
@@ -54,6 +56,9 @@ type State struct {
 	// Last is when the newest one was made, by this server or before it; Failed is when the newest attempt failed, with its error, if it did.
 	Last, Failed time.Time
 	Err          error
+	// KeysErr is why the newest snapshot has no keys, since Keyless; nil: it has, or none were asked for.
+	Keyless time.Time
+	KeysErr error
 	// Due is when the newest attempt was to begin.
 	Due time.Time
 }
@@ -77,11 +82,12 @@ func NewScheduler(c ScheduleConfig) *Scheduler {
 		ScheduleConfig: c,
 		taken:          prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_snapshots_total", Help: "Scheduled snapshots that were made, verified and stored."}),
 		failed:         prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_snapshot_failures_total", Help: "Scheduled snapshots that failed."}),
+		keyless:        prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_snapshot_keys_failures_total", Help: "Scheduled snapshots whose keys could not be sealed."}),
 		last:           prometheus.NewGauge(prometheus.GaugeOpts{Name: "kanzen_snapshot_last_success_timestamp_seconds", Help: "When the last scheduled snapshot was made; 0: none since the start."}),
 		bytes:          prometheus.NewGauge(prometheus.GaugeOpts{Name: "kanzen_snapshot_last_bytes", Help: "Size of the last scheduled snapshot."}),
 		took:           prometheus.NewHistogram(histogram.Opts(c.Registry, prometheus.HistogramOpts{Name: "kanzen_snapshot_duration_seconds", Help: "How long scheduled snapshots took.", Buckets: prometheus.ExponentialBuckets(0.1, 4, 8)})),
 	}
-	c.Registry.MustRegister(s.taken, s.failed, s.last, s.bytes, s.took)
+	c.Registry.MustRegister(s.taken, s.failed, s.keyless, s.last, s.bytes, s.took)
 	return s
 }
 
@@ -153,7 +159,8 @@ func (s *Scheduler) attempt(ctx context.Context) {
 	s.Log.Info("a scheduled snapshot was made", "name", name, "bytes", f.Bytes, "revision", f.Revision, "keys", len(f.Entries), "took", took)
 }
 
-// take makes a snapshot, verifies it and stores it. A place that fails does not keep it from the others.
+// take makes a snapshot, verifies it and stores it. A place that fails does not keep it from the others, and keys that cannot be sealed
+// do not keep the snapshot from being stored.
 func (s *Scheduler) take(ctx context.Context, name string) (f *File, err error) {
 	if err := os.MkdirAll(s.Work, 0o700); err != nil {
 		return nil, err
@@ -175,8 +182,12 @@ func (s *Scheduler) take(ctx context.Context, name string) (f *File, err error) 
 		return nil, fmt.Errorf("the snapshot was made, but cannot be restored: %w", err)
 	}
 	var errs []error
+	files := []string{path}
+	if s.seal(path + KeysSuffix) {
+		files = append(files, path+KeysSuffix)
+	}
 	for n, p := range s.Places {
-		if err := s.store(ctx, p, name, path, n == len(s.Places)-1); err != nil {
+		if err := putAll(ctx, p, files, n == len(s.Places)-1); err != nil {
 			errs = append(errs, fmt.Errorf("store it in %s: %w", p, err))
 			continue
 		}
@@ -187,16 +198,41 @@ func (s *Scheduler) take(ctx context.Context, name string) (f *File, err error) 
 	return f, errors.Join(errs...)
 }
 
-// store gives a place the file itself if it is the last one, and else a link to it.
-func (s *Scheduler) store(ctx context.Context, p Place, name, path string, last bool) error {
-	if !last {
-		again := path + ".again"
-		if err := os.Link(path, again); err != nil {
+// seal writes the keys to a file, if they are asked for, and says whether it is there.
+func (s *Scheduler) seal(path string) bool {
+	if s.Seal == nil {
+		return false
+	}
+	err := s.Seal(path)
+	if err != nil {
+		s.keyless.Inc()
+		s.Log.Error("a scheduled snapshot has no keys: they could not be sealed", "error", err)
+	}
+	s.set(func(st *State) {
+		if err != nil && st.KeysErr == nil {
+			st.Keyless = s.Clock.Now()
+		}
+		st.KeysErr = err
+	})
+	return err == nil
+}
+
+// putAll gives a place the files themselves if it is the last one, and else links to them. A snapshot comes before its keys.
+func putAll(ctx context.Context, p Place, files []string, last bool) error {
+	for _, path := range files {
+		name := filepath.Base(path)
+		if !last {
+			again := path + ".again"
+			if err := os.Link(path, again); err != nil {
+				return err
+			}
+			path = again
+		}
+		if err := p.Put(ctx, name, path); err != nil {
 			return err
 		}
-		path = again
 	}
-	return p.Put(ctx, name, path)
+	return nil
 }
 
 // verifyTimeout bounds how long an etcd may take to start on a restored snapshot.

@@ -69,10 +69,16 @@ func TestKeep(t *testing.T) {
 			write(nameAt(now.Add(-time.Duration(age) * time.Hour)))
 		}
 		write("mine.db")
+		write("mine.db.keys")
+		write(nameAt(now.Add(-30*time.Hour)) + KeysSuffix)
+		write(nameAt(now.Add(-time.Hour)) + KeysSuffix)
 		if err := c.keep.prune(t.Context(), dir, now); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		want := []string{"mine.db"}
+		want := []string{"mine.db", "mine.db.keys", nameAt(now.Add(-time.Hour)) + KeysSuffix}
+		if slices.Contains(c.left, 30) {
+			want = append(want, nameAt(now.Add(-30*time.Hour))+KeysSuffix)
+		}
 		for _, age := range c.left {
 			want = append(want, nameAt(now.Add(-time.Duration(age)*time.Hour)))
 		}
@@ -172,6 +178,48 @@ func TestSchedulerFailures(t *testing.T) {
 		if kept, _ := dir.List(t.Context()); len(kept) != c.kept {
 			t.Errorf("%s: %v are kept", name, kept)
 		}
+	}
+}
+
+// TestSchedulerKeys keeps keys beside snapshots, in two places. A snapshot whose keys cannot be sealed is kept all the same.
+func TestSchedulerKeys(t *testing.T) {
+	db, first, second := database(t), Dir(t.TempDir()), Dir(t.TempDir())
+	s, clk, log := scheduled(t, db.Snapshot, first, second)
+	failure := error(nil)
+	s.Seal = func(path string) error {
+		return errors.Join(failure, os.WriteFile(path, []byte("sealed keys"), FileMode))
+	}
+	var want []string
+	attempt := func(keys bool) {
+		t.Helper()
+		name := nameAt(clk.Now())
+		want = append(want, name)
+		if keys {
+			want = append(want, name+KeysSuffix)
+		}
+		s.attempt(t.Context())
+		for _, place := range []Dir{first, second} {
+			if names, err := place.List(t.Context()); err != nil || !slices.Equal(names, want) {
+				t.Fatalf("%s has %v, %v; want %v: %s", place, names, err, want, log)
+			}
+		}
+		if st := s.State(); st.Last != clk.Now() || st.Err != nil || (st.KeysErr == nil) != keys {
+			t.Errorf("%+v", st)
+		}
+	}
+	attempt(true)
+	clk.Step(time.Hour)
+	failure = errors.New("no such passphrase")
+	began := clk.Now()
+	attempt(false)
+	if st := s.State(); st.Keyless != began || testutil.ToFloat64(s.keyless) != 1 || testutil.ToFloat64(s.failed) != 0 || !strings.Contains(log.String(), "no such passphrase") {
+		t.Errorf("%+v, %v failed, log: %s", st, testutil.ToFloat64(s.keyless), log)
+	}
+	clk.Step(time.Hour)
+	failure, want = nil, want[2:] // two snapshots are kept
+	attempt(true)
+	if content, err := os.ReadFile(filepath.Join(string(first), want[2])); err != nil || string(content) != "sealed keys" {
+		t.Errorf("%q %v", content, err)
 	}
 }
 

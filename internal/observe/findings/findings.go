@@ -65,6 +65,9 @@ type Snapshots struct {
 	// Last is when one was made; zero: none is known. Failed and Error are of the newest failure, if that came later.
 	Last, Failed time.Time
 	Error        string
+	// Keyless and KeysError say since when and why they come without the server's keys, although these were asked for.
+	Keyless   time.Time
+	KeysError string
 	// Due is when the newest one should have been made.
 	Due time.Time
 }

@@ -111,6 +111,10 @@ func TestParts(t *testing.T) {
 			}, func(d *desk) { d.faulty = nil }},
 		"failing snapshots": {"SnapshotFailing", "Error", "none is known",
 			func(d *desk) { d.snapshots = Snapshots{Failed: d.clock.Now(), Error: "no bucket"} }, func(d *desk) { d.snapshots = Snapshots{} }},
+		"keyless snapshots": {"SnapshotKeyless", "Warning", "the last one is of 2026-01-0",
+			func(d *desk) {
+				d.snapshots = Snapshots{Last: d.clock.Now(), Keyless: d.clock.Now(), KeysError: "passphrase: no such\nfile"}
+			}, func(d *desk) { d.snapshots = Snapshots{} }},
 		"late snapshots": {"SnapshotOld", "Warning", "the last one is of 2026-01-0",
 			func(d *desk) {
 				d.snapshots = Snapshots{Due: d.clock.Now().Add(-2 * time.Hour), Last: d.clock.Now().Add(-24 * time.Hour)}

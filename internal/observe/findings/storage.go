@@ -145,6 +145,12 @@ func (l *look) snapshots() {
 		f.Impact, f.Cause = "what was written since could not be restored", "the one that was due at "+s.Due.UTC().Format(time.RFC3339)+" was not made, or has not ended: the server was down, or a place for snapshots does not answer"
 		f.run("kanzen snapshot save now.db")
 	}
+	if s.KeysError != "" {
+		f := l.find("SnapshotKeyless", v1alpha1.SeverityWarning, "", "scheduled snapshots come without the server's keys; %s", last)
+		f.Since.Time = s.Keyless
+		f.Impact, f.Cause = "on a server that is restored from one, certificates and tokens are not valid, and encrypted objects cannot be read", oneLine(s.KeysError)
+		f.run("kanzen snapshot save now.db --with-keys --passphrase-file passphrase")
+	}
 }
 
 func (l *look) certificates() {

@@ -78,16 +78,17 @@ type Config struct {
 	EncryptionConfigReload bool
 
 	// scheduled snapshots of etcd
-	SnapshotSchedule          string // of cron; empty: none
-	SnapshotDir               string
-	SnapshotKeep              int           // newest ones; 0: all
-	SnapshotKeepFor           time.Duration // 0: for ever
-	SnapshotS3                string        // URL of an S3-compatible store; empty: none
-	SnapshotS3Bucket          string
-	SnapshotS3Prefix          string
-	SnapshotS3Region          string
-	SnapshotS3CredentialsFile string
-	SnapshotS3CAFile          string
+	SnapshotSchedule           string // of cron; empty: none
+	SnapshotDir                string
+	SnapshotKeep               int           // newest ones; 0: all
+	SnapshotKeepFor            time.Duration // 0: for ever
+	SnapshotKeysPassphraseFile string        // what seals the keys that are saved with them; empty: none are
+	SnapshotS3                 string        // URL of an S3-compatible store; empty: none
+	SnapshotS3Bucket           string
+	SnapshotS3Prefix           string
+	SnapshotS3Region           string
+	SnapshotS3CredentialsFile  string
+	SnapshotS3CAFile           string
 
 	// flight recorder
 	FlightRecorderMemory  int64 // bytes; 0: there is none

@@ -71,7 +71,7 @@ func (c *Config) Forked(controllers []string) *Config {
 // withoutProcess leaves out what is done once for a process or a machine.
 func (c *Config) withoutProcess() {
 	c.Planes, c.PlanesDomain = false, ""
-	c.EtcdCompactionInterval, c.SnapshotSchedule = 0, ""
+	c.EtcdCompactionInterval, c.SnapshotSchedule, c.SnapshotKeysPassphraseFile = 0, "", ""
 	c.FlightRecorderMemory, c.FlightRecorderDir, c.Console = 0, "", false
 	c.History = 0
 	c.DebugSocketPath, c.TracingConfigFile = "", ""

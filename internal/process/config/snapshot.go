@@ -15,6 +15,7 @@ func (c *Config) addSnapshotFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.SnapshotDir, "snapshot-dir", c.SnapshotDir, "Directory that keeps scheduled snapshots.")
 	fs.IntVar(&c.SnapshotKeep, "snapshot-keep", c.SnapshotKeep, "How many scheduled snapshots are kept; 0: all.")
 	fs.DurationVar(&c.SnapshotKeepFor, "snapshot-keep-for", c.SnapshotKeepFor, "How long scheduled snapshots are kept; 0: for ever. The newest one stays.")
+	fs.StringVar(&c.SnapshotKeysPassphraseFile, "snapshot-keys-passphrase-file", c.SnapshotKeysPassphraseFile, "File with a passphrase. The keys and certificates in --data-dir, and the file of --encryption-provider-config, are sealed with it and kept beside each scheduled snapshot as NAME.keys; none: scheduled snapshots come without keys.")
 	fs.StringVar(&c.SnapshotS3, "snapshot-s3-url", c.SnapshotS3, "URL of an S3-compatible store that keeps scheduled snapshots: https://s3.eu-central-1.amazonaws.com. Credentials come from --snapshot-s3-credentials-file or from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
 	fs.StringVar(&c.SnapshotS3Bucket, "snapshot-s3-bucket", c.SnapshotS3Bucket, "Bucket of scheduled snapshots.")
 	fs.StringVar(&c.SnapshotS3Prefix, "snapshot-s3-prefix", c.SnapshotS3Prefix, "What the names of scheduled snapshots in the bucket begin with: clusters/one.")
@@ -42,10 +43,16 @@ func (c *Config) validateSnapshots(bad func(flag, format string, args ...any)) {
 		bad("snapshot-s3-bucket", "goes together with --snapshot-s3-url")
 	}
 	if c.SnapshotSchedule == "" {
+		if c.SnapshotKeysPassphraseFile != "" {
+			bad("snapshot-keys-passphrase-file", "goes together with --snapshot-schedule")
+		}
 		if c.SnapshotDir != "" || c.SnapshotS3 != "" {
 			bad("snapshot-schedule", "say when snapshots are taken ('@every 6h'), as --snapshot-dir and --snapshot-s3-url say where they go")
 		}
 		return
+	}
+	if c.SnapshotKeysPassphraseFile != "" && c.DataDir == "" {
+		bad("snapshot-keys-passphrase-file", "needs --data-dir, which has the keys")
 	}
 	if _, err := cron.ParseStandard(c.SnapshotSchedule); err != nil {
 		bad("snapshot-schedule", "%v", err)

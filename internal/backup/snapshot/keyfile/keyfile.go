@@ -1,5 +1,5 @@
 // Package keyfile saves what a server needs beside its database: keys, certificates and the configuration of encryption, sealed with a
-// passphrase. It stands apart from package snapshot so that only commands need age.
+// passphrase. It stands apart from package snapshot so that only commands need age: programs that link the server do not.
 package keyfile
 
 import (
@@ -118,14 +118,19 @@ func (k *Keys) Encrypted() bool { return k.files[EncryptionFile] != nil }
 
 // Seal writes the keys to a file, sealed with a passphrase. The file appears under its name only when it is complete and on disk.
 func (k *Keys) Seal(path, passphrase string) error {
-	return snapshot.Create(path, func(f *os.File) error { return k.seal(f, passphrase) })
+	return snapshot.Create(path, func(f *os.File) error { return k.seal(f, passphrase, commandWork) })
 }
 
-func (k *Keys) seal(to io.Writer, passphrase string) error {
+// commandWork and serverWork are how hard passphrases are to guess, as logarithms of scrypt's N: a try takes 1 KiB times N of memory. A
+// server seals beside the requests that it serves, and may have little memory.
+const commandWork, serverWork = 18, 16
+
+func (k *Keys) seal(to io.Writer, passphrase string, work int) error {
 	recipient, err := age.NewScryptRecipient(passphrase)
 	if err != nil {
 		return err
 	}
+	recipient.SetWorkFactor(work)
 	sealed, err := age.Encrypt(to, recipient)
 	if err != nil {
 		return err

@@ -75,6 +75,65 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestSealer seals the keys of a server again and again: they and the passphrase change, and are away for a while.
+func TestSealer(t *testing.T) {
+	t.Parallel()
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "a.keys")
+	phrase := filepath.Join(dir, "passphrase")
+	if _, err := NewSealer(dir, "", phrase); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a passphrase: %v", err)
+	}
+	write(t, phrase, "\n")
+	if _, err := NewSealer(dir, "", phrase); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Errorf("with an empty passphrase: %v", err)
+	}
+	write(t, phrase, "one\n")
+	if _, err := NewSealer(dir, "", phrase); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without keys: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "pki"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewSealer(dir, "", phrase); err == nil || !strings.Contains(err.Error(), "has no keys") {
+		t.Errorf("without any key: %v", err)
+	}
+	write(t, filepath.Join(dir, "pki", "ca.key"), "first")
+	if _, err := NewSealer(dir, "", phrase); err != nil {
+		t.Error(err)
+	}
+	s := &sealer{dataDir: dir, passphraseFile: phrase, work: 5} // takes less
+	var last []byte
+	seal := func(passphrase, key string, again bool) {
+		t.Helper()
+		if err := s.seal(out); err != nil {
+			t.Fatal(err)
+		}
+		k, err := Open(out, passphrase)
+		if err != nil || string(k.Named([]string{"ca.key"})["ca.key"]) != key {
+			t.Errorf("%v %v", k, err)
+		}
+		now, err := os.ReadFile(out)
+		if err != nil || bytes.Equal(now, last) != again {
+			t.Errorf("sealed anew: %v, want %v; %v", !bytes.Equal(now, last), !again, err)
+		}
+		last = now
+	}
+	seal("one", "first", false)
+	seal("one", "first", true)
+	write(t, filepath.Join(dir, "pki", "ca.key"), "second")
+	seal("one", "second", false)
+	write(t, phrase, "two")
+	seal("two", "second", false)
+	if err := os.Remove(phrase); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.seal(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the passphrase: %v", err)
+	}
+	write(t, phrase, "two")
+	seal("two", "second", true)
+}
+
 // TestKeysOfOthers opens files that Seal has not made. None may write outside of the data directory, or end in a panic.
 func TestKeysOfOthers(t *testing.T) {
 	t.Parallel()
