@@ -27,12 +27,13 @@ type balancer struct {
 type backend struct {
 	address string
 	ready   bool
+	missing int // probes in a row that had no answer
 	conns   map[net.Conn]bool
 }
 
 func newBalancer() *balancer {
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the probe trusts nobody, and says nothing
-	return &balancer{client: &http.Client{Transport: transport, Timeout: time.Second}}
+	return &balancer{client: &http.Client{Transport: transport, Timeout: 2 * time.Second}}
 }
 
 // add lets the balancer look after another server.
@@ -58,8 +59,11 @@ func (b *balancer) start(ctx context.Context, listener net.Listener) {
 	}()
 }
 
-// probe asks a server whether it is ready. Connections to one that does not answer at all are closed, so that clients need not wait for
-// packets that nobody receives.
+// fall is how many probes in a row have no answer before a server counts as gone. A machine that does other work answers late.
+const fall = 3
+
+// probe asks a server whether it is ready. Connections to one that is gone are closed, so that clients need not wait for packets that
+// nobody receives.
 func (b *balancer) probe(ctx context.Context, of *backend) {
 	for ctx.Err() == nil {
 		response, err := b.client.Get("https://" + of.address + "/readyz")
@@ -67,8 +71,13 @@ func (b *balancer) probe(ctx context.Context, of *backend) {
 			response.Body.Close()
 		}
 		b.mu.Lock()
-		of.ready = err == nil && response.StatusCode == http.StatusOK
-		if err != nil {
+		switch {
+		case err == nil:
+			of.ready, of.missing = response.StatusCode == http.StatusOK, 0
+		case of.missing+1 < fall:
+			of.missing++
+		default:
+			of.ready = false
 			for conn := range of.conns {
 				conn.Close()
 			}

@@ -78,8 +78,8 @@ func (c *cluster) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(out, "kube-apiserver") || !strings.Contains(out, version) {
-		return fmt.Errorf("kubeadm upgrade plan does not name the control plane's version: %s", out)
+	if line := "Cluster version: " + strings.TrimPrefix(version, "v") + "\n"; !strings.Contains(out, line) {
+		return fmt.Errorf("kubeadm upgrade plan does not say %q: %s", line, out)
 	}
 	return nil
 }

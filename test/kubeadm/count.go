@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +26,9 @@ import (
 // The clients of a count write in this namespace.
 const countedNamespace = "counted"
 
+// createdPrefix begins the names of the objects that one of them creates.
+const createdPrefix = "object-"
+
 const (
 	pause = 20 * time.Millisecond // between the requests of a client
 	limit = 2 * time.Second       // for a request
@@ -36,8 +40,8 @@ type count struct {
 	reads        calls
 	writes       calls
 	acknowledged int // writes that the server confirmed; all are found afterwards
-	events       int // that the watch saw
-	resumed      int // how often the watch was opened again
+	opened       int // how often the watch was opened
+	relisted     int // how often the server did not know what came after the last event
 	served       int // requests of the workload that were answered
 }
 
@@ -128,7 +132,7 @@ func repeat(ctx context.Context, request func(context.Context, int)) {
 }
 
 func (c *counter) create(ctx context.Context, n int) {
-	name := fmt.Sprintf("object-%06d", n)
+	name := fmt.Sprintf("%s%06d", createdPrefix, n)
 	_, err := c.maps.Create(ctx, newMap(name, n), metav1.CreateOptions{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,46 +175,56 @@ func (c *counter) read(ctx context.Context, _ int) {
 	}
 }
 
-// watch sees objects appear, and goes on after the last event that it saw when its connection ends.
+// watch sees objects appear, and goes on after the last event that it saw when its connection ends. A server that no longer knows what came after
+// that makes it list all objects anew, as informers do.
 func (c *counter) watch(ctx context.Context, revision string) {
 	for ; ctx.Err() == nil; time.Sleep(pause) {
 		w, err := c.maps.Watch(ctx, metav1.ListOptions{ResourceVersion: revision, AllowWatchBookmarks: true})
-		if err != nil {
-			if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-				c.fault(fmt.Errorf("the watch cannot go on after revision %s: %w", revision, err))
-				return
-			}
-			continue
+		if err == nil {
+			revision, err = c.follow(w, revision)
 		}
-		for e := range w.ResultChan() {
-			m, is := e.Object.(*corev1.ConfigMap)
-			if !is {
-				if err := apierrors.FromObject(e.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-					break
-				}
-				c.fault(fmt.Errorf("the watch cannot go on after revision %s: %v", revision, e.Object))
-				w.Stop()
-				return
-			}
-			revision = m.ResourceVersion
-			if e.Type == watch.Added {
-				c.mu.Lock()
-				c.seen[m.Name]++
-				c.count.events++
-				c.mu.Unlock()
-			}
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			revision = c.relist(ctx, revision)
 		}
-		w.Stop()
-		c.mu.Lock()
-		c.count.resumed++
-		c.mu.Unlock()
 	}
 }
 
-func (c *counter) fault(err error) {
+// follow reads events to their end, and returns the revision of the last one, and why the server ended the watch if it said so.
+func (c *counter) follow(w watch.Interface, revision string) (string, error) {
+	defer w.Stop()
+	c.mu.Lock()
+	c.count.opened++
+	c.mu.Unlock()
+	for e := range w.ResultChan() {
+		m, is := e.Object.(*corev1.ConfigMap)
+		if !is {
+			return revision, apierrors.FromObject(e.Object)
+		}
+		revision = m.ResourceVersion
+		if e.Type == watch.Added {
+			c.mu.Lock()
+			c.seen[m.Name]++
+			c.mu.Unlock()
+		}
+	}
+	return revision, nil
+}
+
+// relist sees the objects that have appeared since it last saw all, and returns the revision from which to watch.
+func (c *counter) relist(ctx context.Context, revision string) string {
+	list, err := c.maps.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return revision // the next watch tells that it is too old
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults = append(c.faults, err)
+	c.count.relisted++
+	for _, m := range list.Items {
+		if c.seen[m.Name] == 0 {
+			c.seen[m.Name] = 1
+		}
+	}
+	return list.ResourceVersion
 }
 
 // finish stops the clients, the watch when it has seen what was created, and says what is lost.
@@ -250,7 +264,7 @@ func (c *counter) lost(found []corev1.ConfigMap) error {
 		}
 	}
 	for name := range values {
-		if times := c.seen[name]; times != 1 && name != "value" {
+		if times := c.seen[name]; times != 1 && strings.HasPrefix(name, createdPrefix) {
 			faults = append(faults, fmt.Errorf("the watch saw %s appear %d times", name, times))
 		}
 	}

@@ -70,12 +70,12 @@ func TestLost(t *testing.T) {
 		found []corev1.ConfigMap
 		want  string
 	}{
-		{"all is there", &counter{created: []string{"a"}, value: 3, tried: 4, seen: map[string]int{"a": 1}}, there("value=4", "a=1"), ""},
-		{"what was not confirmed may be there", &counter{seen: map[string]int{"b": 1}}, there("value=0", "b=2"), ""},
+		{"all is there", &counter{created: []string{"object-a"}, value: 3, tried: 4, seen: map[string]int{"object-a": 1}}, there("value=4", "object-a=1"), ""},
+		{"what was not confirmed may be there", &counter{seen: map[string]int{"object-b": 1}}, there("value=0", "object-b=2"), ""},
 		{"a confirmed update is gone", &counter{value: 3, tried: 4}, there("value=2"), "the value is 2, 3 was confirmed"},
-		{"a confirmed object is gone", &counter{created: []string{"a"}, seen: map[string]int{"a": 1}}, there("value=0"), "a was confirmed and is not there"},
-		{"the watch missed one", &counter{created: []string{"a"}}, there("value=0", "a=1"), "the watch saw a appear 0 times"},
-		{"the watch saw one twice", &counter{created: []string{"a"}, seen: map[string]int{"a": 2}}, there("value=0", "a=1"), "the watch saw a appear 2 times"},
+		{"a confirmed object is gone", &counter{created: []string{"object-a"}, seen: map[string]int{"object-a": 1}}, there("value=0"), "object-a was confirmed and is not there"},
+		{"the watch missed one", &counter{created: []string{"object-a"}}, there("value=0", "object-a=1"), "the watch saw object-a appear 0 times"},
+		{"the watch saw one twice", &counter{created: []string{"object-a"}, seen: map[string]int{"object-a": 2}}, there("value=0", "object-a=1"), "the watch saw object-a appear 2 times"},
 	} {
 		err := c.count.lost(c.found)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -27,13 +27,14 @@ type figures struct {
 	ReadsAway, WritesAway float64 // seconds
 	Reads, Acknowledged   int
 	Failed                int
-	Resumed, Served       int
+	Reopened, Relisted    int
+	Served                int
 }
 
 func figuresOf(counts []count) (list []figures) {
 	for _, c := range counts {
 		list = append(list, figures{What: c.what, ReadsAway: c.reads.away.Seconds(), WritesAway: c.writes.away.Seconds(), Reads: c.reads.good, Acknowledged: c.acknowledged,
-			Failed: c.reads.failed + c.writes.failed, Resumed: c.resumed, Served: c.served})
+			Failed: c.reads.failed + c.writes.failed, Reopened: max(0, c.opened-1), Relisted: c.relisted, Served: c.served})
 	}
 	return list
 }
@@ -41,9 +42,9 @@ func figuresOf(counts []count) (list []figures) {
 // table shows figures in Markdown.
 func table(list []figures) string {
 	var b strings.Builder
-	b.WriteString("| what was done | no read for | no write for | reads answered | writes confirmed, none lost | failed requests | watch resumed | requests of the workload, none failed |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| what was done | no read for | no write for | reads answered | writes confirmed, none lost | failed requests | watch opened again | of these with a new list | requests of the workload, none failed |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range list {
-		fmt.Fprintf(&b, "| %s | %.1f s | %.1f s | %d | %d | %d | %d | %d |\n", f.What, f.ReadsAway, f.WritesAway, f.Reads, f.Acknowledged, f.Failed, f.Resumed, f.Served)
+		fmt.Fprintf(&b, "| %s | %.1f s | %.1f s | %d | %d | %d | %d | %d | %d |\n", f.What, f.ReadsAway, f.WritesAway, f.Reads, f.Acknowledged, f.Failed, f.Reopened, f.Relisted, f.Served)
 	}
 	return b.String()
 }

@@ -89,13 +89,20 @@ func Tools() ([]File, error) {
 
 // WithLibraries is programs of this machine, with the libraries that they load.
 func WithLibraries(programs ...string) (files []File, err error) {
-	paths := map[string]bool{}
 	for _, program := range programs {
-		out, err := Output("ldd", program)
+		files = append(files, File{Name: filepath.Join("/usr/bin", strings.TrimSuffix(filepath.Base(program), ".openbsd")), From: program, Mode: 0o755})
+	}
+	return withLibrariesOf(files)
+}
+
+// withLibrariesOf adds the libraries that files load.
+func withLibrariesOf(files []File) ([]File, error) {
+	paths := map[string]bool{}
+	for _, f := range files {
+		out, err := Output("ldd", f.From)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, File{Name: filepath.Join("/usr/bin", strings.TrimSuffix(filepath.Base(program), ".openbsd")), From: program, Mode: 0o755})
 		for _, field := range strings.Fields(out) {
 			if strings.HasPrefix(field, "/") {
 				paths[field] = true
@@ -106,15 +113,13 @@ func WithLibraries(programs ...string) (files []File, err error) {
 		files = append(files, File{Name: path, From: path, Mode: 0o755})
 	}
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
-	return files, nil
+	return slices.CompactFunc(files, func(a, b File) bool { return a.Name == b.Name }), nil
 }
 
 // IPTables is iptables with its plugins, and conntrack, which kube-proxy calls.
-func IPTables() ([]File, error) {
-	files, err := WithLibraries("/usr/sbin/iptables", "/usr/sbin/iptables-save", "/usr/sbin/iptables-restore", "/usr/sbin/ip6tables", "/usr/sbin/ip6tables-save",
-		"/usr/sbin/ip6tables-restore", "/usr/sbin/conntrack")
-	if err != nil {
-		return nil, err
+func IPTables() (files []File, err error) {
+	for _, name := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore", "conntrack"} {
+		files = append(files, File{Name: "/usr/sbin/" + name, From: "/usr/sbin/" + name, Mode: 0o755})
 	}
 	plugins, err := filepath.Glob("/usr/lib/*/xtables/*.so")
 	if err != nil {
@@ -123,5 +128,5 @@ func IPTables() ([]File, error) {
 	for _, path := range plugins {
 		files = append(files, File{Name: path, From: path, Mode: 0o644})
 	}
-	return files, nil
+	return withLibrariesOf(files)
 }
