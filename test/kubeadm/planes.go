@@ -72,6 +72,9 @@ func isReady(pod *corev1.Pod) bool {
 // killPlane takes the power of the first control plane away while clients count through the balancer. Then its controllers and its scheduler
 // are those of other nodes.
 func (c *cluster) killPlane(ctx context.Context) error {
+	if err := c.moveDNS(ctx); err != nil {
+		return err
+	}
 	metrics, err := c.on(ctx, first, "curl", "-s", "http://127.0.0.1:2381/metrics")
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ type step struct {
 	do   func(context.Context) error
 }
 
-// outcome is how a step ended; after one that failed no other is done.
+// outcome is how a step ended.
 type outcome struct {
 	name    string
 	err     error
@@ -25,8 +25,8 @@ type outcome struct {
 func (c *cluster) steps() []step {
 	list := []step{
 		{"kubeadm init", c.initialize},
-		{"kubeadm join, as kubeadm prints it", c.joinWorker},
-		{"a workload answers by its name", c.startWorkload},
+		{workerJoins, c.joinWorker},
+		{workloadAnswers, c.startWorkload},
 		{"kubectl", c.useKubectl},
 		{"kubeadm token", c.tokens},
 		{"kubeadm certs renew all, and the control plane started again", c.renew},
@@ -47,18 +47,27 @@ func (c *cluster) steps() []step {
 	return append(list,
 		step{"kubeadm upgrade apply", c.upgrade("kubeadm upgrade apply", "patches", c.image())},
 		step{"kubeadm upgrade node", c.upgradeWorker},
-		step{"kubeadm join --control-plane, twice, with stacked etcd", c.joinPlanes},
+		step{planesJoin, c.joinPlanes},
 		step{"one of three control planes is killed", c.killPlane},
 		step{"the killed control plane comes back", c.revive},
 		step{"kubeadm reset of a control plane", c.reset},
 	)
 }
 
+// needed are the steps without which those that follow make no sense.
+var needed = map[string]bool{"kubeadm init": true, workerJoins: true, workloadAnswers: true, planesJoin: true}
+
+const (
+	workerJoins     = "kubeadm join, as kubeadm prints it"
+	workloadAnswers = "a workload answers by its name"
+	planesJoin      = "kubeadm join --control-plane, twice, with stacked etcd"
+)
+
 // run does the steps in their order.
 func (c *cluster) run(ctx context.Context) (outcomes []outcome) {
-	failed := false
+	over := false
 	for _, s := range c.steps() {
-		if failed {
+		if over {
 			outcomes = append(outcomes, outcome{name: s.name, skipped: true})
 			continue
 		}
@@ -69,15 +78,12 @@ func (c *cluster) run(ctx context.Context) (outcomes []outcome) {
 			err = fmt.Errorf("%w (%w)", err, cause)
 		}
 		o := outcome{name: s.name, err: err, seconds: time.Since(began).Seconds()}
-		outcomes, failed = append(outcomes, o), err != nil
-		said := "passed"
-		if failed {
-			said = "FAILED"
+		outcomes, over = append(outcomes, o), ctx.Err() != nil || err != nil && needed[s.name]
+		if err != nil {
+			fmt.Printf("FAILED %6.1f s  %s\n%v\n", o.seconds, o.name, err)
+			continue
 		}
-		fmt.Printf("%s %6.1f s  %s\n", said, o.seconds, o.name)
-		if failed {
-			fmt.Printf("%v\n", err)
-		}
+		fmt.Printf("passed %6.1f s  %s\n", o.seconds, o.name)
 	}
 	return outcomes
 }

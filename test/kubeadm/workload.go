@@ -20,17 +20,16 @@ import (
 //go:embed workload.yaml
 var workload string
 
-// startWorkload creates pods that serve and a pod that calls them, on the worker, and waits until it is answered. The cluster's DNS moves there too, so
-// that nothing but the control plane is on the other nodes.
+// startWorkload creates pods that serve and a pod that calls them, on the worker, and waits until it is answered.
 func (c *cluster) startWorkload(ctx context.Context) error {
 	path := c.s.Config(first, "workload.yaml")
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(workload, "$AGNHOST", agnhostImage)), 0o644); err != nil {
 		return err
 	}
-	toWorker := `{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":"` + machine.NodeName(worker) + `"}}}}}`
+	if err := c.moveDNS(ctx); err != nil {
+		return err
+	}
 	for _, args := range [][]string{
-		{"-n", "kube-system", "patch", "deployment", "coredns", "--patch", toWorker},
-		{"-n", "kube-system", "rollout", "status", "deployment", "coredns", "--timeout=3m"},
 		{"apply", "-f", path},
 		{"-n", "shop", "rollout", "status", "deployment", "web", "--timeout=3m"},
 		{"-n", "shop", "wait", "pod", "caller", "--for=condition=Ready", "--timeout=2m"},
@@ -46,6 +45,16 @@ func (c *cluster) startWorkload(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// moveDNS moves the cluster's DNS to the worker, so that nothing but the control plane is on the other nodes. kubeadm upgrade undoes it.
+func (c *cluster) moveDNS(ctx context.Context) error {
+	toWorker := `{"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/hostname":"` + machine.NodeName(worker) + `"}}}}}`
+	if _, err := c.kubectl(ctx, "-n", "kube-system", "patch", "deployment", "coredns", "--patch", toWorker); err != nil {
+		return err
+	}
+	_, err := c.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment", "coredns", "--timeout=3m")
+	return err
 }
 
 // called says how many requests of the caller have been answered since then, and why others were not.
