@@ -214,6 +214,13 @@ conformance: build
 	cd test && ../bin/conformance/conformance $(if $(PEER),-peer) $(if $(FOCUS),-focus '$(FOCUS)') $(if $(NODES),-nodes $(NODES)) $(if $(HOLD),-hold); \
 		status=$$?; $(if $(FOCUS)$(HOLD),,cd .. && $(MAKE) --no-print-directory evidence || status=1;) exit $$status
 
+# What people do with kubeadm, on a cluster of nodes in namespaces of this machine (docs/kubeadm.md) with kanzen in kube-apiserver's static pod, or
+# with PEER=1 with kube-apiserver throughout. It needs Linux and root. HOLD=1 keeps the cluster after the last step.
+kubeadm: build
+	cd test && $(GO) build -o ../bin/kubeadm/kubeadm ./kubeadm
+	cd test && ../bin/kubeadm/kubeadm $(if $(PEER),-peer) $(if $(HOLD),-hold); \
+		status=$$?; cd .. && $(MAKE) --no-print-directory evidence || status=1; exit $$status
+
 # kubectl's own test suite, make test-cmd of Kubernetes (docs/test-cmd.md), on kanzen, or with PEER=1 on kube-apiserver. It needs Linux and root. WHAT
 # are names of groups to run.
 test-cmd: build
@@ -251,4 +258,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
-.PHONY: build kubectl serve test test-deep test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance test-cmd upstream vuln generate stale bench bench-go
+.PHONY: build kubectl serve test test-deep test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance kubeadm test-cmd upstream vuln generate stale bench bench-go

@@ -137,6 +137,7 @@ var notCommands = map[string]string{
 	"docs/extension.md Subresources: []extension.":      "go",
 	"docs/extension.md host := kanzentest.Start":        "go",
 	"docs/architecture.md cmd/kanzen ":                  "a tree",
+	"docs/kubeadm.md spec:":                             "yaml",
 	"docs/install.md replicas: 3":                       "yaml",
 	"docs/install.md jobs:":                             "yaml",
 	"docs/install.md {":                                 "yaml",

@@ -150,6 +150,12 @@ func root(kanzen, kubectl string, created time.Time) ([]byte, error) {
 		{Typeflag: tar.TypeReg, Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644, Size: int64(len(roots))},
 		{Typeflag: tar.TypeSymlink, Name: "kube-apiserver", Linkname: "kanzen", Mode: 0o777},
 		{Typeflag: tar.TypeSymlink, Name: "etcd", Linkname: "kanzen", Mode: 0o777},
+		// Static pods of kubeadm name the program alone, and containers look for it here.
+		{Typeflag: tar.TypeDir, Name: "usr/", Mode: 0o755},
+		{Typeflag: tar.TypeDir, Name: "usr/local/", Mode: 0o755},
+		{Typeflag: tar.TypeDir, Name: "usr/local/bin/", Mode: 0o755},
+		{Typeflag: tar.TypeSymlink, Name: "usr/local/bin/kube-apiserver", Linkname: "/kanzen", Mode: 0o777},
+		{Typeflag: tar.TypeSymlink, Name: "usr/local/bin/etcd", Linkname: "/kanzen", Mode: 0o777},
 		{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o700, Uid: 65532, Gid: 65532},
 		{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777},
 	}

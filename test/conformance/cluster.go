@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/kanzen-io/kanzen/test/machine"
 )
 
 // The token with which nodes join. It is worth nothing outside of the run's namespaces.
@@ -39,7 +41,7 @@ func cluster(l layout, s settings, args []string) error {
 	// Nothing can go on when a program of the cluster has ended.
 	ended := func(name string, err error) {
 		if ctx.Err() == nil {
-			cancel(fmt.Errorf("%s ended: %w; its log is %s", name, errors.Join(err, errStage), l.log(name)))
+			cancel(fmt.Errorf("%s ended: %w; its log is %s", name, errors.Join(err, machine.ErrSaid), l.Log(name)))
 		}
 	}
 	began := time.Now()
@@ -63,7 +65,7 @@ func startCluster(ctx context.Context, l layout, s settings, args []string, ende
 	if err := makeKeys(l); err != nil {
 		return nil, err
 	}
-	if err := makeBridge(s.nodes); err != nil {
+	if err := machine.MakeBridge(s.nodes); err != nil {
 		return nil, err
 	}
 	p, err := startPlane(ctx, l, s.peer, ended)
@@ -75,9 +77,6 @@ func startCluster(ctx context.Context, l layout, s settings, args []string, ende
 	}
 	go approveServing(ctx, p.client)
 	for n := 1; n <= s.nodes; n++ {
-		if err := makeCgroups(nodeName(n)); err != nil {
-			return nil, err
-		}
 		if err := startNode(l, n, s.nodes, args, ended); err != nil {
 			return nil, err
 		}
@@ -87,9 +86,9 @@ func startCluster(ctx context.Context, l layout, s settings, args []string, ende
 
 // apply creates what addons.yaml says.
 func apply(ctx context.Context, l layout) error {
-	values := strings.NewReplacer("$ID", bootstrapID, "$SECRET", bootstrapSecret, "$DOMAIN", domain, "$DNS", serviceOfDNS, "$COREDNS", coreDNSImage)
-	return eventually(ctx, time.Minute, "the cluster's objects are created", func(ctx context.Context) error {
-		cmd := exec.CommandContext(ctx, l.program("kubectl"), "--kubeconfig="+l.pki("admin.kubeconfig"), "apply", "--server-side", "-f", "-")
+	values := strings.NewReplacer("$ID", bootstrapID, "$SECRET", bootstrapSecret, "$DOMAIN", machine.Domain, "$DNS", machine.ServiceOfDNS, "$COREDNS", coreDNSImage)
+	return machine.Eventually(ctx, time.Minute, "the cluster's objects are created", func(ctx context.Context) error {
+		cmd := exec.CommandContext(ctx, l.Program("kubectl"), "--kubeconfig="+l.pki("admin.kubeconfig"), "apply", "--server-side", "-f", "-")
 		cmd.Stdin = strings.NewReader(values.Replace(addons))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -123,7 +122,7 @@ func approveServing(ctx context.Context, client kubernetes.Interface) {
 
 // ready waits until all nodes are ready and DNS answers from each of its pods.
 func ready(ctx context.Context, client kubernetes.Interface, nodes int) error {
-	if err := eventually(ctx, 3*time.Minute, "all nodes are ready", func(ctx context.Context) error {
+	if err := machine.Eventually(ctx, 3*time.Minute, "all nodes are ready", func(ctx context.Context) error {
 		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -143,7 +142,7 @@ func ready(ctx context.Context, client kubernetes.Interface, nodes int) error {
 	}); err != nil {
 		return err
 	}
-	return eventually(ctx, 3*time.Minute, "the cluster's DNS is ready", func(ctx context.Context) error {
+	return machine.Eventually(ctx, 3*time.Minute, "the cluster's DNS is ready", func(ctx context.Context) error {
 		d, err := client.AppsV1().Deployments("kube-system").Get(ctx, "coredns", metav1.GetOptions{})
 		if err == nil && d.Status.ReadyReplicas < *d.Spec.Replicas {
 			err = fmt.Errorf("%d pods are ready", d.Status.ReadyReplicas)

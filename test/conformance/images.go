@@ -3,67 +3,59 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/kanzen-io/kanzen/test/machine"
 )
 
-// The images of the cluster itself. Those of the specs have the names that e2e.test lists.
-const (
-	pauseImage   = "registry.k8s.io/pause:3.10.2"
-	coreDNSImage = "registry.k8s.io/coredns/coredns:v1.15.0"
-)
+// coreDNSImage is the image of the cluster's DNS. Those of the specs have the names that e2e.test lists.
+const coreDNSImage = "registry.k8s.io/coredns/coredns:v1.15.0"
 
 // recipes say what stands for an image of the specs, by its name without registry and tag.
-func recipes(l layout) (map[string]image, error) {
+func recipes(l layout) (map[string]machine.Image, error) {
 	pair := filepath.Join(l.Cache, "localhost")
 	if _, err := newAuthority(pair, "localhost"); err != nil {
 		return nil, err
 	}
-	base, err := busybox()
+	base, err := machine.Busybox()
 	if err != nil {
 		return nil, err
 	}
-	tools, err := withLibraries("/bin/bash", "/usr/bin/dig", "/usr/bin/curl", "/usr/bin/getent", "/bin/nc.openbsd", "/sbin/ip")
+	tools, err := machine.Tools()
 	if err != nil {
 		return nil, err
 	}
-	// The distribution's busybox runs its own programs when its shell is asked for one of their names, and its shell drops variables whose name
-	// has a hyphen. Specs want neither.
-	tools = append(tools, file{name: "/bin/sh", link: "/usr/bin/bash"})
-	agnhost := [][]file{base, tools, {
-		{name: "/uploads", dir: true, mode: 0o755},
-		{name: "/agnhost", from: l.program("agnhost"), mode: 0o755},
-		{name: "/agnhost-2", link: "agnhost"},
-		{name: "/localhost.crt", from: pair + ".crt", mode: 0o644}, // for its servers
-		{name: "/localhost.key", from: pair + ".key", mode: 0o644},
-	}}
-	demo := func(name string) image {
-		return image{layers: append(slices.Clone(agnhost), []file{
-			{name: "/" + name + ".jpg", text: name, mode: 0o644},
-			{name: "/data.json", text: fmt.Sprintf("{\n\"image\": %q\n}\n", name+".jpg"), mode: 0o644},
-		}), entrypoint: []string{"/agnhost"}, command: []string{"test-webserver"}}
+	agnhost := machine.Agnhost(l.Layout, base, tools,
+		machine.File{Name: "/localhost.crt", From: pair + ".crt", Mode: 0o644}, // for its servers
+		machine.File{Name: "/localhost.key", From: pair + ".key", Mode: 0o644},
+	)
+	demo := func(name string) machine.Image {
+		return machine.Image{Layers: append(slices.Clone(agnhost.Layers), []machine.File{
+			{Name: "/" + name + ".jpg", Text: name, Mode: 0o644},
+			{Name: "/data.json", Text: fmt.Sprintf("{\n\"image\": %q\n}\n", name+".jpg"), Mode: 0o644},
+		}), Entrypoint: []string{"/agnhost"}, Command: []string{"test-webserver"}}
 	}
-	web := image{layers: [][]file{base, {
-		{name: "/usr/share/nginx/html", dir: true, mode: 0o755},
-		{name: "/usr/share/nginx/html/index.html", text: "<html><body><h1>Welcome</h1></body></html>\n", mode: 0o644},
-	}}, command: []string{"/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/usr/share/nginx/html"}}
-	return map[string]image{
-		"pause":             {layers: [][]file{{{name: "/pause", from: l.program("pause"), mode: 0o755}}}, entrypoint: []string{"/pause"}, user: "65535:65535"},
-		"coredns":           {layers: [][]file{base, {{name: "/coredns", from: l.program("coredns"), mode: 0o755}}}, entrypoint: []string{"/coredns"}},
-		"agnhost":           {layers: agnhost, entrypoint: []string{"/agnhost"}, command: []string{"pause"}},
-		"busybox":           {layers: [][]file{base, tools}, command: []string{"sh"}},
-		"nonroot":           {layers: [][]file{base, tools}, command: []string{"sh"}, user: "1234"},
-		"glibc-dns-testing": {layers: [][]file{base, tools}, command: []string{"bash"}},
+	web := machine.Image{Layers: [][]machine.File{base, {
+		{Name: "/usr/share/nginx/html", Dir: true, Mode: 0o755},
+		{Name: "/usr/share/nginx/html/index.html", Text: "<html><body><h1>Welcome</h1></body></html>\n", Mode: 0o644},
+	}}, Command: []string{"/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/usr/share/nginx/html"}}
+	return map[string]machine.Image{
+		"pause":             machine.Pause(l.Layout),
+		"coredns":           machine.CoreDNS(l.Layout, base),
+		"agnhost":           agnhost,
+		"busybox":           {Layers: [][]machine.File{base, tools}, Command: []string{"sh"}},
+		"nonroot":           {Layers: [][]machine.File{base, tools}, Command: []string{"sh"}, User: "1234"},
+		"glibc-dns-testing": {Layers: [][]machine.File{base, tools}, Command: []string{"bash"}},
 		"kitten":            demo("kitten"),
 		"nautilus":          demo("nautilus"),
 		"nginx":             web,
-		"nonewprivs":        {layers: [][]file{base, {{name: "/usr/local/bin/nnp", from: l.program("nonewprivs"), mode: 0o6755}}}, command: []string{"nnp"}},
-		"sample-apiserver":  {layers: [][]file{base, {{name: "/sample-apiserver", from: l.program("sample-apiserver"), mode: 0o755}}}, entrypoint: []string{"/sample-apiserver"}},
-		"etcd":              {layers: [][]file{base, {{name: "/usr/local/bin/etcd", from: l.program("etcd"), mode: 0o755}}}, command: []string{"/usr/local/bin/etcd"}},
+		"nonewprivs":        {Layers: [][]machine.File{base, {{Name: "/usr/local/bin/nnp", From: l.Program("nonewprivs"), Mode: 0o6755}}}, Command: []string{"nnp"}},
+		"sample-apiserver":  {Layers: [][]machine.File{base, {{Name: "/sample-apiserver", From: l.Program("sample-apiserver"), Mode: 0o755}}}, Entrypoint: []string{"/sample-apiserver"}},
+		"etcd":              machine.Etcd(l.Layout, base),
 	}, nil
 }
 
@@ -73,34 +65,22 @@ func makeImages(l layout) (missing []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	listed, err := output(l.program("e2e.test"), "--list-images")
+	listed, err := machine.Output(l.Program("e2e.test"), "--list-images")
 	if err != nil {
 		return nil, err
 	}
-	images, missing := choose(made, append(strings.Fields(listed), pauseImage, coreDNSImage))
-	f, err := os.Create(l.images())
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	w := bufio.NewWriterSize(f, 1<<20)
-	if err := writeImages(w, images); err != nil {
-		return nil, err
-	}
-	if err := w.Flush(); err != nil {
-		return nil, err
-	}
-	return missing, f.Close()
+	images, missing := choose(made, append(strings.Fields(listed), machine.PauseImage, coreDNSImage))
+	return missing, machine.WriteImagesTo(l.Images(), images)
 }
 
 // choose gives the images the names that are asked for, and returns the names without an image.
-func choose(made map[string]image, names []string) (images []image, missing []string) {
+func choose(made map[string]machine.Image, names []string) (images []machine.Image, missing []string) {
 	slices.Sort(names)
 	byImage := map[string][]string{}
 	for _, name := range slices.Compact(names) {
 		short := shortName(name)
 		// What lies behind a password, or at a registry that is not there, is not to be found.
-		if i, known := made[short]; !known || !i.whole() || !strings.HasPrefix(name, "registry.k8s.io/") {
+		if i, known := made[short]; !known || !whole(i) || !strings.HasPrefix(name, "registry.k8s.io/") {
 			missing = append(missing, name)
 			continue
 		}
@@ -108,18 +88,18 @@ func choose(made map[string]image, names []string) (images []image, missing []st
 	}
 	for short, names := range byImage {
 		i := made[short]
-		i.names = names
+		i.Names = names
 		images = append(images, i)
 	}
-	slices.SortFunc(images, func(a, b image) int { return strings.Compare(a.names[0], b.names[0]) })
+	slices.SortFunc(images, func(a, b machine.Image) int { return strings.Compare(a.Names[0], b.Names[0]) })
 	return images, missing
 }
 
 // whole tells whether all files of the image are there. With -build=false some may not be.
-func (i image) whole() bool {
-	for _, layer := range i.layers {
+func whole(i machine.Image) bool {
+	for _, layer := range i.Layers {
 		for _, f := range layer {
-			if _, err := os.Stat(f.from); f.from != "" && err != nil {
+			if _, err := os.Stat(f.From); f.From != "" && err != nil {
 				return false
 			}
 		}
@@ -132,52 +112,4 @@ func shortName(name string) string {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	name, _, _ = strings.Cut(name, ":")
 	return name
-}
-
-// busybox is a root of its own: the program under all of its names, and what programs expect in a root.
-func busybox() ([]file, error) {
-	const program = "/bin/busybox"
-	names, err := output(program, "--list")
-	if err != nil {
-		return nil, err
-	}
-	files := []file{
-		{name: "/bin", dir: true, mode: 0o755}, {name: "/etc", dir: true, mode: 0o755}, {name: "/home", dir: true, mode: 0o755},
-		{name: "/lib", dir: true, mode: 0o755}, {name: "/root", dir: true, mode: 0o700}, {name: "/sbin", link: "bin"}, {name: "/tmp", dir: true, mode: 0o1777},
-		{name: "/usr", dir: true, mode: 0o755}, {name: "/usr/bin", dir: true, mode: 0o755}, {name: "/usr/bin/env", link: "/bin/busybox"},
-		{name: "/usr/sbin", dir: true, mode: 0o755}, {name: "/usr/local", dir: true, mode: 0o755}, {name: "/usr/local/bin", dir: true, mode: 0o755},
-		{name: "/var", dir: true, mode: 0o755}, {name: "/var/log", dir: true, mode: 0o755}, {name: "/var/run", link: "/run"}, {name: "/run", dir: true, mode: 0o755}, {name: "/mnt", dir: true, mode: 0o755},
-		{name: "/etc/passwd", text: "root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", mode: 0o644},
-		{name: "/etc/group", text: "root:x:0:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\nnogroup:x:65534:\n", mode: 0o644},
-		{name: "/etc/nsswitch.conf", text: "hosts: files dns\n", mode: 0o644},
-		{name: program, from: program, mode: 0o755},
-	}
-	for _, name := range strings.Fields(names) {
-		if name != "busybox" {
-			files = append(files, file{name: "/bin/" + name, link: "busybox"})
-		}
-	}
-	return files, nil
-}
-
-// withLibraries is programs of this machine, with the libraries that they load.
-func withLibraries(programs ...string) (files []file, err error) {
-	paths := map[string]bool{}
-	for _, program := range programs {
-		out, err := output("ldd", program)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file{name: filepath.Join("/usr/bin", strings.TrimSuffix(filepath.Base(program), ".openbsd")), from: program, mode: 0o755})
-		for _, field := range strings.Fields(out) {
-			if strings.HasPrefix(field, "/") {
-				paths[field] = true
-			}
-		}
-	}
-	for path := range paths {
-		files = append(files, file{name: path, from: path, mode: 0o755})
-	}
-	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
-	return files, nil
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/test/evidence"
+	"github.com/kanzen-io/kanzen/test/machine"
 	"github.com/kanzen-io/kanzen/test/suite"
 )
 
@@ -33,7 +34,6 @@ type settings struct {
 	limit    time.Duration
 	hold     bool
 	build    bool
-	kanzen   string
 	evidence string
 	skips    []evidence.Reason
 }
@@ -55,6 +55,7 @@ func mainStage(args []string) error {
 	}
 	var s settings
 	var l layout
+	l.Group = cgroups
 	number := 0
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.BoolVar(&s.peer, "peer", false, "run kube-apiserver in place of kanzen")
@@ -64,18 +65,18 @@ func mainStage(args []string) error {
 	flags.DurationVar(&s.limit, "limit", 90*time.Minute, "how long the parallel specs and the serial ones may each take")
 	flags.BoolVar(&s.hold, "hold", false, "run no specs, but keep the cluster until Ctrl-C")
 	flags.BoolVar(&s.build, "build", true, "install packages and build programs that are missing; without, images that need them are missing too")
-	flags.StringVar(&s.kanzen, "kanzen", "../bin/kanzen", "kanzen")
+	flags.StringVar(&l.Kanzen, "kanzen", "../bin/kanzen", "kanzen")
 	flags.StringVar(&s.evidence, "evidence", "../docs/evidence/conformance.json", "file of evidence, to which a whole run is added; none if empty")
 	flags.StringVar(&l.Cache, "cache", "../bin/conformance", "folder of programs, images and the data of a run")
 	flags.StringVar(&l.Peer, "peer-programs", "../bench/peer/bin", "folder of the programs of Kubernetes")
 	flags.StringVar(&l.Out, "out", "", "folder for what the specs say (default CACHE/results/SERVER)")
 	flags.IntVar(&number, "node", 0, "in the stage of a node, which one it is")
 	if err := flags.Parse(args); err != nil {
-		return errStage // the flag set has said it
+		return machine.ErrSaid // the flag set has said it
 	}
 	stages := map[string]func() error{
 		"outer":   func() error { return outer(l, s, args) },
-		"init":    func() error { return initialize(args) },
+		"init":    func() error { return machine.Initialize("cluster", args) },
 		"cluster": func() error { return cluster(l, s, args) },
 		"node":    func() error { return node(l, number, s.nodes) },
 	}
@@ -103,24 +104,16 @@ func complete(l *layout, s *settings, rest []string) error {
 	if l.Out == "" {
 		l.Out = filepath.Join(l.Cache, "results", s.server())
 	}
-	for _, path := range []*string{&l.Cache, &l.Peer, &l.Out, &s.kanzen, &s.evidence} {
-		if *path == "" {
-			continue
-		}
-		var err error
-		if *path, err = filepath.Abs(*path); err != nil {
+	l.Programs = filepath.Join(l.Cache, "bin")
+	if err := l.Complete(); err != nil {
+		return err
+	}
+	var err error
+	if s.evidence != "" {
+		if s.evidence, err = filepath.Abs(s.evidence); err != nil {
 			return err
 		}
 	}
-	for _, path := range []string{l.Cache, l.Peer, l.Out} {
-		for _, own := range []string{"/tmp/", "/var/", "/run/"} {
-			if strings.HasPrefix(path, own) {
-				return fmt.Errorf("%s: nodes have a %s of their own and would not see it; choose another folder", path, own)
-			}
-		}
-	}
-	l.kanzen = s.kanzen
-	var err error
 	s.skips, err = readSkips(skippedSpecs)
 	return err
 }
@@ -140,11 +133,11 @@ func outer(l layout, s settings, args []string) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("nodes need root: their programs make namespaces, mounts and control groups")
 	}
-	if _, err := os.Stat(s.kanzen); err != nil && !s.peer {
+	if _, err := os.Stat(l.Kanzen); err != nil && !s.peer {
 		return fmt.Errorf("make build builds kanzen: %w", err)
 	}
 	if s.build {
-		if err := suite.Install(ctx, packages); err != nil {
+		if err := suite.Install(ctx, machine.Packages); err != nil {
 			return err
 		}
 		if err := build(ctx, l, s.peer); err != nil {
@@ -159,20 +152,20 @@ func outer(l layout, s settings, args []string) (err error) {
 	if err := clean(l); err != nil {
 		return fmt.Errorf("removing what a former run left: %w", err)
 	}
-	if err := errors.Join(os.RemoveAll(l.Out), os.MkdirAll(l.Out, 0o755), os.MkdirAll(l.run(), 0o755)); err != nil {
+	if err := errors.Join(os.RemoveAll(l.Out), os.MkdirAll(l.Out, 0o755), os.MkdirAll(l.Run(), 0o755)); err != nil {
 		return err
 	}
-	restore := keepTunables()
+	restore := machine.KeepTunables()
 	defer func() { err = errors.Join(err, restore(), clean(l)) }()
-	if err := outside(ctx, args, func(pid int) {
+	if err := machine.Outside(ctx, args, func(pid int) {
 		if s.hold {
-			fmt.Printf("the cluster stays until Ctrl-C; to use it:\n  nsenter -t %d -m -n -p %s --kubeconfig=%s get nodes\n", pid, l.program("kubectl"), l.pki("admin.kubeconfig"))
+			fmt.Printf("the cluster stays until Ctrl-C; to use it:\n  nsenter -t %d -m -n -p %s --kubeconfig=%s get nodes\n", pid, l.Program("kubectl"), l.pki("admin.kubeconfig"))
 		}
 	}); err != nil {
-		return errStage // the stage has said it
+		return machine.ErrSaid // the stage has said it
 	}
 	return nil
 }
 
 // clean removes what stays when the machine has ended: control groups, and the disks of the nodes.
-func clean(l layout) error { return errors.Join(removeCgroups(), os.RemoveAll(l.run())) }
+func clean(l layout) error { return errors.Join(machine.RemoveCgroups(l.Group), os.RemoveAll(l.Run())) }

@@ -18,6 +18,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kanzen-io/kanzen/test/machine"
 )
 
 // authority is a certificate authority.
@@ -41,8 +43,8 @@ func makeKeys(l layout) error {
 		return err
 	}
 	serving := &x509.Certificate{Subject: pkix.Name{CommonName: "kube-apiserver"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + domain},
-		IPAddresses: []net.IP{net.ParseIP(machineAddress), net.ParseIP(serviceOfAPI), net.ParseIP("127.0.0.1")}}
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + machine.Domain},
+		IPAddresses: []net.IP{net.ParseIP(machine.Address), net.ParseIP(machine.ServiceOfAPI), net.ParseIP("127.0.0.1")}}
 	if err := ca.issue(l.pki("apiserver"), serving); err != nil {
 		return err
 	}

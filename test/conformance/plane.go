@@ -11,11 +11,13 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kanzen-io/kanzen/test/machine"
 )
 
 // plane is the control plane: the server, kube-controller-manager, kube-scheduler.
 type plane struct {
-	server []*daemon // kanzen, or etcd and kube-apiserver
+	server []*machine.Daemon // kanzen, or etcd and kube-apiserver
 	client kubernetes.Interface
 }
 
@@ -27,7 +29,7 @@ func startPlane(ctx context.Context, l layout, peer bool, ended func(string, err
 		commands = peerServer(l)
 	}
 	for _, cmd := range commands {
-		d, err := start(l.log(filepath.Base(cmd.Path)), ended, cmd)
+		d, err := machine.Start(l.Log(filepath.Base(cmd.Path)), ended, cmd)
 		if err != nil {
 			return nil, err
 		}
@@ -41,19 +43,19 @@ func startPlane(ctx context.Context, l layout, peer bool, ended func(string, err
 	if p.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	if err := eventually(ctx, 2*time.Minute, "the server is ready", func(ctx context.Context) error {
+	if err := machine.Eventually(ctx, 2*time.Minute, "the server is ready", func(ctx context.Context) error {
 		return p.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	}); err != nil {
 		return nil, err
 	}
 	for _, cmd := range []*exec.Cmd{
-		exec.Command(l.program("kube-controller-manager"), "--kubeconfig="+l.pki("kube-controller-manager.kubeconfig"), "--use-service-account-credentials=true",
+		exec.Command(l.Program("kube-controller-manager"), "--kubeconfig="+l.pki("kube-controller-manager.kubeconfig"), "--use-service-account-credentials=true",
 			"--controllers=*,bootstrap-signer-controller,token-cleaner-controller", "--service-account-private-key-file="+l.pki("sa.key"), "--root-ca-file="+l.pki("ca.crt"),
 			"--cluster-signing-cert-file="+l.pki("ca.crt"), "--cluster-signing-key-file="+l.pki("ca.key"), "--allocate-node-cidrs=false", "--bind-address=127.0.0.1",
 			"--leader-elect=false"),
-		exec.Command(l.program("kube-scheduler"), "--kubeconfig="+l.pki("kube-scheduler.kubeconfig"), "--bind-address=127.0.0.1", "--leader-elect=false"),
+		exec.Command(l.Program("kube-scheduler"), "--kubeconfig="+l.pki("kube-scheduler.kubeconfig"), "--bind-address=127.0.0.1", "--leader-elect=false"),
 	} {
-		if _, err := start(l.log(filepath.Base(cmd.Path)), ended, cmd); err != nil {
+		if _, err := machine.Start(l.Log(filepath.Base(cmd.Path)), ended, cmd); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +66,7 @@ func startPlane(ctx context.Context, l layout, peer bool, ended func(string, err
 // server is, so it sends requests for services to their endpoints.
 func serverFlags(l layout) []string {
 	return []string{
-		"--bind-address=0.0.0.0", "--secure-port=6443", "--advertise-address=" + machineAddress,
+		"--bind-address=0.0.0.0", "--secure-port=6443", "--advertise-address=" + machine.Address,
 		"--tls-cert-file=" + l.pki("apiserver.crt"), "--tls-private-key-file=" + l.pki("apiserver.key"), "--client-ca-file=" + l.pki("ca.crt"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth=true", "--allow-privileged=true",
 		"--kubelet-certificate-authority=" + l.pki("ca.crt"), "--kubelet-client-certificate=" + l.pki("apiserver-kubelet-client.crt"),
@@ -72,24 +74,24 @@ func serverFlags(l layout) []string {
 		"--enable-aggregator-routing=true", "--proxy-client-cert-file=" + l.pki("front-proxy-client.crt"), "--proxy-client-key-file=" + l.pki("front-proxy-client.key"),
 		"--requestheader-client-ca-file=" + l.pki("front-proxy-ca.crt"), "--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--service-account-issuer=https://kubernetes.default.svc." + domain, "--service-account-key-file=" + l.pki("sa.pub"),
-		"--service-account-signing-key-file=" + l.pki("sa.key"), "--service-cluster-ip-range=" + serviceRange,
+		"--service-account-issuer=https://kubernetes.default.svc." + machine.Domain, "--service-account-key-file=" + l.pki("sa.pub"),
+		"--service-account-signing-key-file=" + l.pki("sa.key"), "--service-cluster-ip-range=" + machine.ServiceRange,
 	}
 }
 
 // kanzenServer has no controllers that kube-controller-manager runs as well. The specs open websockets with the origin of another site, which kube-apiserver
 // does not look at.
 func kanzenServer(l layout) []*exec.Cmd {
-	args := append([]string{"serve", "--data-dir=" + filepath.Join(l.run(), "data"), "--controllers=", "--websocket-origin-check=false"}, serverFlags(l)...)
-	return []*exec.Cmd{exec.Command(l.program("kanzen"), args...)}
+	args := append([]string{"serve", "--data-dir=" + filepath.Join(l.Run(), "data"), "--controllers=", "--websocket-origin-check=false"}, serverFlags(l)...)
+	return []*exec.Cmd{exec.Command(l.Program("kanzen"), args...)}
 }
 
 func peerServer(l layout) []*exec.Cmd {
 	const client, member = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
 	return []*exec.Cmd{
-		exec.Command(l.program("etcd"), "--data-dir="+filepath.Join(l.run(), "etcd"), "--listen-client-urls="+client, "--advertise-client-urls="+client,
+		exec.Command(l.Program("etcd"), "--data-dir="+filepath.Join(l.Run(), "etcd"), "--listen-client-urls="+client, "--advertise-client-urls="+client,
 			"--listen-peer-urls="+member, "--initial-advertise-peer-urls="+member, "--initial-cluster=default="+member),
-		exec.Command(l.program("kube-apiserver"), append([]string{"--etcd-servers=" + client}, serverFlags(l)...)...),
+		exec.Command(l.Program("kube-apiserver"), append([]string{"--etcd-servers=" + client}, serverFlags(l)...)...),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/kanzen-io/kanzen/test/evidence"
+	"github.com/kanzen-io/kanzen/test/machine"
 )
 
 // skippedSpecs are lines of a spec's name and, after a tab, why it is not run.
@@ -41,7 +42,7 @@ func specName(containers []string, leaf string) string {
 
 // writeVersion writes what the certification asks for beside logs: the versions of both sides, and the product.
 func writeVersion(l layout, s settings, version string) error {
-	out, err := output(l.program("kubectl"), "--kubeconfig="+l.pki("admin.kubeconfig"), "version")
+	out, err := machine.Output(l.Program("kubectl"), "--kubeconfig="+l.pki("admin.kubeconfig"), "version")
 	if err != nil {
 		return err
 	}

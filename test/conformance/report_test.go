@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kanzen-io/kanzen/test/evidence"
+	"github.com/kanzen-io/kanzen/test/machine"
 )
 
 const ginkgoReport = `[{"SpecReports": [
@@ -28,7 +29,7 @@ func TestReport(t *testing.T) {
 	if want := (outcome{name: "[sig-a] Things run [Conformance]", state: "passed", seconds: 2.5}); len(outcomes) != 3 || outcomes[0] != want {
 		t.Fatalf("the outcomes are %+v", outcomes)
 	}
-	l := layout{Out: t.TempDir()}
+	l := layout{machine.Layout{Out: t.TempDir()}}
 	s := settings{skips: []evidence.Reason{{Tests: "far away", Reason: "no network"}}}
 	err = report(l, s, outcomes, wholeRun{Server: evidence.Server{Version: "v1"}, ProcessorSeconds: 3, MiB: 4})
 	if err == nil || !strings.Contains(err.Error(), "table.md") {
@@ -50,7 +51,7 @@ func TestReport(t *testing.T) {
 
 // TestNothingRan asks whether a run without specs is an error: a wrong focus must not look like success.
 func TestNothingRan(t *testing.T) {
-	if err := report(layout{Out: t.TempDir()}, settings{}, nil, wholeRun{}); err == nil {
+	if err := report(layout{machine.Layout{Out: t.TempDir()}}, settings{}, nil, wholeRun{}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -61,7 +62,7 @@ func TestCutOff(t *testing.T) {
 	if err != nil || cut != "Suite Timeout Elapsed" || len(outcomes) != 1 {
 		t.Fatal(outcomes, cut, err)
 	}
-	l, path := layout{Cache: t.TempDir(), Out: t.TempDir()}, filepath.Join(t.TempDir(), "conformance.json")
+	l, path := layout{machine.Layout{Cache: t.TempDir(), Out: t.TempDir()}}, filepath.Join(t.TempDir(), "conformance.json")
 	if err := report(l, settings{evidence: path}, outcomes, wholeRun{cut: cut}); err == nil || err.Error() != cut {
 		t.Errorf("the error is %v", err)
 	}
@@ -85,7 +86,7 @@ func TestReadSkips(t *testing.T) {
 
 // TestKeep asks whether runs of both servers, one after the other, become one piece of evidence.
 func TestKeep(t *testing.T) {
-	l := layout{Cache: t.TempDir()}
+	l := layout{machine.Layout{Cache: t.TempDir()}}
 	path := filepath.Join(t.TempDir(), "conformance.json")
 	peer := wholeRun{Server: evidence.Server{Version: "v1", Passed: 3, Failed: 1, Failing: []string{"both"}}, MiB: 9}
 	if err := keep(l, settings{peer: true, evidence: path}, peer); err != nil {

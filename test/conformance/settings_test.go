@@ -3,8 +3,11 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/kanzen-io/kanzen/test/machine"
 )
 
 func TestWrongFlags(t *testing.T) {
@@ -23,15 +26,19 @@ func TestWrongFlags(t *testing.T) {
 }
 
 func TestNodeFiles(t *testing.T) {
-	l := layout{Cache: t.TempDir()}
+	l := layout{machine.Layout{Cache: t.TempDir(), Group: cgroups}}
 	if err := writeNodeFiles(l, 2); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
 		"kubelet.yaml": "cgroupRoot: /kanzen-conformance/node-2\n", "kube-proxy.yaml": "hostnameOverride: node-2\n", "cni/10-pods.conflist": `"subnet": "10.212.2.0/24"`,
-		"containerd.toml": `sandbox = "` + pauseImage + `"`,
+		"containerd.toml": `sandbox = "` + machine.PauseImage + `"`,
 	} {
-		text := readFile(t, l.config(2, name))
+		b, err := os.ReadFile(l.Config(2, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(b)
 		if !strings.Contains(text, want) || strings.Contains(text, "$") {
 			t.Errorf("%s has no %q, or a place that nothing was put into:\n%s", name, want, text)
 		}

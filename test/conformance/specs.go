@@ -86,9 +86,9 @@ func (p part) run(ctx context.Context, l layout, s settings, log io.Writer) (out
 	for _, skip := range s.skips {
 		args = append(args, "--skip="+regexp.QuoteMeta(skip.Tests))
 	}
-	args = append(args, l.program("e2e.test"), "--", "--kubeconfig="+l.pki("admin.kubeconfig"), "--provider=skeleton", "--kubectl-path="+l.program("kubectl"),
+	args = append(args, l.Program("e2e.test"), "--", "--kubeconfig="+l.pki("admin.kubeconfig"), "--provider=skeleton", "--kubectl-path="+l.Program("kubectl"),
 		"--num-nodes="+strconv.Itoa(s.nodes), "--disable-log-dump")
-	cmd := exec.CommandContext(ctx, l.program("ginkgo"), args...)
+	cmd := exec.CommandContext(ctx, l.Program("ginkgo"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = l.parts(), log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }

@@ -18,7 +18,7 @@ type usage struct {
 func (p *plane) used() usage {
 	var sum usage
 	for _, d := range p.server {
-		of := readUsage(d.cmd.Process.Pid)
+		of := readUsage(d.Cmd.Process.Pid)
 		sum.seconds += of.seconds
 		sum.peak += of.peak
 	}

@@ -1,12 +1,15 @@
-// Coredns is CoreDNS with the plugins that a cluster's DNS needs; with all of its plugins it takes minutes to compile.
+// Coredns is CoreDNS with the plugins that a cluster's DNS needs, and kubeadm asks for; with all of its plugins it takes minutes to compile.
 package main
 
 import (
 	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/forward"
 	_ "github.com/coredns/coredns/plugin/health"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
 	_ "github.com/coredns/coredns/plugin/loadbalance"
+	_ "github.com/coredns/coredns/plugin/loop"
+	_ "github.com/coredns/coredns/plugin/metrics"
 	_ "github.com/coredns/coredns/plugin/ready"
 	_ "github.com/coredns/coredns/plugin/reload"
 

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package machine
 
 import (
 	"errors"
@@ -31,15 +31,15 @@ func hierarchies() ([]string, error) {
 	return found, nil
 }
 
-// makeCgroups makes the group of a node, below which its kubelet makes those of pods.
-func makeCgroups(node string) error {
+// MakeCgroups makes the group of a node below that of a run. Its kubelet makes those of pods below it.
+func MakeCgroups(group, node string) error {
 	roots, err := hierarchies()
 	if err != nil {
 		return err
 	}
 	for _, root := range roots {
 		dir := root
-		for _, name := range []string{cgroups, node} {
+		for _, name := range []string{group, node} {
 			if err := delegate(dir); err != nil {
 				return err
 			}
@@ -77,8 +77,8 @@ func delegate(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte(controllers), 0)
 }
 
-// removeCgroups removes the groups of a run whose processes have all been killed. The kernel may still count the last of them.
-func removeCgroups() error {
+// RemoveCgroups removes the groups of a run whose processes have all been killed. The kernel may still count the last of them.
+func RemoveCgroups(group string) error {
 	roots, err := hierarchies()
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func removeCgroups() error {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		err = nil
 		for _, root := range roots {
-			err = errors.Join(err, removeGroup(filepath.Join(root, cgroups)))
+			err = errors.Join(err, removeGroup(filepath.Join(root, group)))
 		}
 		if err == nil || time.Now().After(end) {
 			return err
@@ -111,8 +111,8 @@ func removeGroup(dir string) error {
 // tunables are settings of the kernel that a kubelet changes for the whole machine.
 var tunables = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 
-// keepTunables returns what gives the kernel back the settings that it has now.
-func keepTunables() (restore func() error) {
+// KeepTunables returns what gives the kernel back the settings that it has now.
+func KeepTunables() (restore func() error) {
 	before := map[string][]byte{}
 	for _, name := range tunables {
 		path := filepath.Join("/proc/sys", name)

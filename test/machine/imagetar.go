@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package machine
 
 import (
 	"archive/tar"
@@ -15,54 +15,54 @@ import (
 	"strings"
 )
 
-// file is a file, folder or link in an image.
-type file struct {
-	name string
-	from string // path on this machine, or
-	text string // what it holds, or
-	link string // where it leads
-	mode int64  // a folder if it is a link to nothing, and has neither text nor path
-	dir  bool
+// File is a file, folder or link in an image.
+type File struct {
+	Name string
+	From string // path on this machine, or
+	Text string // what it holds, or
+	Link string // where it leads
+	Mode int64
+	Dir  bool
 }
 
-// image is what a container starts from.
-type image struct {
-	names      []string
-	layers     [][]file
-	entrypoint []string
-	command    []string
-	user       string
+// Image is what a container starts from.
+type Image struct {
+	Names      []string
+	Layers     [][]File
+	Entrypoint []string
+	Command    []string
+	User       string
 }
 
 // tarLayer writes a layer. Its bytes depend on nothing but the files.
-func tarLayer(w io.Writer, files []file) error {
+func tarLayer(w io.Writer, files []File) error {
 	t := tar.NewWriter(w)
 	for _, f := range files {
 		if err := f.write(t); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+			return fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
 	return t.Close()
 }
 
-func (f file) write(t *tar.Writer) error {
-	h := &tar.Header{Name: strings.TrimPrefix(f.name, "/"), Mode: f.mode, Format: tar.FormatPAX}
+func (f File) write(t *tar.Writer) error {
+	h := &tar.Header{Name: strings.TrimPrefix(f.Name, "/"), Mode: f.Mode, Format: tar.FormatPAX}
 	switch {
-	case f.dir:
+	case f.Dir:
 		h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
 		return t.WriteHeader(h)
-	case f.link != "":
-		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, f.link, 0o777
+	case f.Link != "":
+		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, f.Link, 0o777
 		return t.WriteHeader(h)
-	case f.from == "":
-		h.Typeflag, h.Size = tar.TypeReg, int64(len(f.text))
+	case f.From == "":
+		h.Typeflag, h.Size = tar.TypeReg, int64(len(f.Text))
 		if err := t.WriteHeader(h); err != nil {
 			return err
 		}
-		_, err := io.WriteString(t, f.text)
+		_, err := io.WriteString(t, f.Text)
 		return err
 	}
-	from, err := os.Open(f.from)
+	from, err := os.Open(f.From)
 	if err != nil {
 		return err
 	}
@@ -127,16 +127,16 @@ type archive struct {
 	written map[string]bool
 }
 
-// writeImages writes an archive, which `ctr images import` reads.
-func writeImages(w io.Writer, images []image) error {
+// WriteImages writes an archive, which `ctr images import` reads.
+func WriteImages(w io.Writer, images []Image) error {
 	a := &archive{t: tar.NewWriter(w), written: map[string]bool{}}
 	all := index{SchemaVersion: 2, MediaType: typeIndex}
 	for _, i := range images {
 		d, err := a.image(i)
 		if err != nil {
-			return fmt.Errorf("image %s: %w", i.names[0], err)
+			return fmt.Errorf("image %s: %w", i.Names[0], err)
 		}
-		for _, name := range i.names {
+		for _, name := range i.Names {
 			d.Annotations = map[string]string{"io.containerd.image.name": name}
 			all.Manifests = append(all.Manifests, d)
 		}
@@ -154,13 +154,13 @@ func writeImages(w io.Writer, images []image) error {
 }
 
 // image writes the parts of an image, and returns the descriptor of its manifest.
-func (a *archive) image(i image) (descriptor, error) {
+func (a *archive) image(i Image) (descriptor, error) {
 	c := imageConfig{Architecture: runtime.GOARCH, OS: "linux"}
-	c.Config.User, c.Config.Entrypoint, c.Config.Cmd = i.user, i.entrypoint, i.command
+	c.Config.User, c.Config.Entrypoint, c.Config.Cmd = i.User, i.Entrypoint, i.Command
 	c.Config.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	c.RootFS.Type = "layers"
 	m := manifest{SchemaVersion: 2, MediaType: typeManifest}
-	for _, files := range i.layers {
+	for _, files := range i.Layers {
 		var b bytes.Buffer
 		if err := tarLayer(&b, files); err != nil {
 			return descriptor{}, err

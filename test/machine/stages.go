@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package machine
 
 import (
 	"context"
@@ -16,29 +16,29 @@ import (
 
 // A run is several stages of one program, each in namespaces of its own:
 //
-//	outer    what was typed: builds, starts init, removes what is left when it has ended
-//	init     process 1 of the machine: namespaces of processes, mounts, the network, the host name; waits for orphans
-//	cluster  the control plane, the bridge, the specs
-//	node     a node: its own network, mounts, host name; containerd, kubelet, kube-proxy
+//	outer   what was typed: builds, starts process 1 of the machine, removes what is left when it has ended
+//	init    process 1 of the machine: namespaces of processes, mounts, the network, the host name; waits for orphans
+//	others  what the program does in the machine, and its nodes: each has its own network, mounts, host name
 //
 // When process 1 ends, the kernel kills every process of the machine, and removes its mounts and network. So nothing is left, however a
 // run ends.
 
-// machineNamespaces are those of the machine, nodeNamespaces those that each node has for itself.
+// The namespaces of the machine, and those that each node has for itself. A node that has its processes for itself too is
+// Namespaces, and ends with its process 1.
 const (
-	machineNamespaces = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
-	nodeNamespaces    = syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+	NodeNamespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+	Namespaces     = NodeNamespaces | syscall.CLONE_NEWPID
 )
 
 // ending is how long the stages have to end by themselves.
 const ending = 45 * time.Second
 
-// outside runs the machine and waits for its end, also if the context ends first. The thread stays this goroutine's: the machine is
+// Outside runs the machine and waits for its end, also if the context ends first. The thread stays this goroutine's: the machine is
 // killed when the thread that started it ends.
-func outside(ctx context.Context, args []string, started func(pid int)) error {
+func Outside(ctx context.Context, args []string, started func(pid int)) error {
 	runtime.LockOSThread()
-	cmd := stage("init", args)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: machineNamespaces, Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	cmd := Stage("init", args)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: Namespaces, Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("making the namespaces of a machine (this needs root): %w", err)
@@ -62,22 +62,23 @@ func outside(ctx context.Context, args []string, started func(pid int)) error {
 	return cmd.Wait()
 }
 
-// stage is this program as one of its stages.
-func stage(name string, args []string) *exec.Cmd {
+// Stage is this program as one of its stages.
+func Stage(name string, args []string) *exec.Cmd {
 	return exec.Command("/proc/self/exe", append([]string{"stage", name}, args...)...)
 }
 
-// initialize is process 1 of the machine. It takes in every process whose parent has ended, and ends as the cluster's stage does.
-func initialize(args []string) error {
+// Initialize is process 1 of the machine, or of a node. It takes in every process whose parent has ended, and ends as the stage does that
+// it starts.
+func Initialize(stage string, args []string) error {
 	if err := mounts(); err != nil {
 		return err
 	}
-	if err := run("ip", "link", "set", "lo", "up"); err != nil {
+	if err := Run("ip", "link", "set", "lo", "up"); err != nil {
 		return err
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	child, err := os.StartProcess("/proc/self/exe", append([]string{os.Args[0], "stage", "cluster"}, args...),
+	child, err := os.StartProcess("/proc/self/exe", append([]string{os.Args[0], "stage", stage}, args...),
 		&os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Env: os.Environ()})
 	if err != nil {
 		return err
@@ -95,19 +96,19 @@ func initialize(args []string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("waiting for the cluster: %w", err)
+			return fmt.Errorf("waiting for the stage %s: %w", stage, err)
 		}
 		if ended == pid {
 			if status.ExitStatus() != 0 {
-				return errStage
+				return ErrSaid
 			}
 			return nil
 		}
 	}
 }
 
-// errStage is the error of a stage that has already said what was wrong.
-var errStage = errors.New("")
+// ErrSaid is the error of a stage that has already said what was wrong.
+var ErrSaid = errors.New("")
 
 // mounts makes the mounts of this process its own, and shows its processes in /proc.
 func mounts() error {

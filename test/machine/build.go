@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package machine
 
 import (
 	"context"
@@ -21,7 +21,7 @@ const (
 // kubernetesPrograms are built by bench/peer/Makefile.
 var kubernetesPrograms = map[string]bool{
 	"kubelet": true, "kube-proxy": true, "kube-controller-manager": true, "kube-scheduler": true, "kubectl": true, "kube-apiserver": true, "etcd": true,
-	"e2e.test": true, "ginkgo": true, "agnhost": true, "nonewprivs": true, "sample-apiserver": true,
+	"kubeadm": true, "e2e.test": true, "ginkgo": true, "agnhost": true, "nonewprivs": true, "sample-apiserver": true,
 }
 
 // recipe is how a program is built: go with arguments, in a folder of this module.
@@ -30,10 +30,10 @@ type recipe struct {
 	args         []string
 }
 
-func buildRecipes(l layout) []recipe {
+func recipes(l Layout) []recipe {
 	list := []recipe{
-		{program: "pause", dir: "conformance/pause", args: []string{"build", "-ldflags", "-s -w", "-o", l.program("pause"), "."}},
-		{program: "coredns", dir: "conformance/coredns", args: []string{"build", "-ldflags", "-s -w", "-o", l.program("coredns"), "."}},
+		{program: "pause", dir: "conformance/pause", args: []string{"build", "-ldflags", "-s -w", "-o", l.Program("pause"), "."}},
+		{program: "coredns", dir: "conformance/coredns", args: []string{"build", "-ldflags", "-s -w", "-o", l.Program("coredns"), "."}},
 	}
 	for _, name := range []string{"containerd", "ctr", "containerd-shim-runc-v2"} {
 		list = append(list, recipe{program: name, args: []string{"install", "-ldflags", "-s -w -X " + containerdVariable + "=" + containerdVersion,
@@ -42,34 +42,27 @@ func buildRecipes(l layout) []recipe {
 	return list
 }
 
-// build builds the programs that are not there yet. It is called in test/.
-func build(ctx context.Context, l layout, peer bool) error {
-	if err := os.MkdirAll(l.bin(), 0o755); err != nil {
-		return err
-	}
-	targets := []string{"kubelet", "kube-proxy", "kube-controller-manager", "kube-scheduler", "kubectl", "e2e.test", "ginkgo", "agnhost", "nonewprivs", "sample-apiserver", "etcd"}
-	if peer {
-		targets = append(targets, "kube-apiserver")
-	}
-	for _, name := range targets {
+// Build builds the programs that are not there yet: those of Kubernetes that are named, containerd, CoreDNS and pause. It is called in test/.
+func Build(ctx context.Context, l Layout, kubernetes ...string) error {
+	for _, name := range kubernetes {
 		if err := announce(l, name); err != nil {
 			return err
 		}
-		if err := command(ctx, "", nil, "make", "-s", "-C", "../bench/peer", "BIN="+l.Peer, l.program(name)); err != nil {
+		if err := command(ctx, "", nil, "make", "-s", "-C", "../bench/peer", "BIN="+l.Peer, l.Program(name)); err != nil {
 			return fmt.Errorf("building %s: %w", name, err)
 		}
 	}
 	if err := forgetOthers(l); err != nil {
 		return err
 	}
-	for _, r := range buildRecipes(l) {
-		if _, err := os.Stat(l.program(r.program)); err == nil {
+	for _, r := range recipes(l) {
+		if _, err := os.Stat(l.Program(r.program)); err == nil {
 			continue
 		}
 		if err := announce(l, r.program); err != nil {
 			return err
 		}
-		if err := command(ctx, r.dir, []string{"CGO_ENABLED=0", "GOBIN=" + l.bin()}, "go", r.args...); err != nil {
+		if err := command(ctx, r.dir, []string{"CGO_ENABLED=0", "GOBIN=" + l.Programs}, "go", r.args...); err != nil {
 			return fmt.Errorf("building %s: %w", r.program, err)
 		}
 	}
@@ -77,8 +70,8 @@ func build(ctx context.Context, l layout, peer bool) error {
 }
 
 // announce says that a program is built, which takes minutes in silence, if it is not there.
-func announce(l layout, name string) error {
-	_, err := os.Stat(l.program(name))
+func announce(l Layout, name string) error {
+	_, err := os.Stat(l.Program(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Printf("building %s (minutes the first time)\n", name)
 		return nil
@@ -87,23 +80,23 @@ func announce(l layout, name string) error {
 }
 
 // forgetOthers removes the programs if they were built in other versions than those asked for now.
-func forgetOthers(l layout) error {
+func forgetOthers(l Layout) error {
 	want := containerdVersion + "\n"
-	for _, path := range []string{"conformance/coredns/go.mod", "conformance/pause/main.go"} {
+	for _, path := range []string{"conformance/coredns/go.mod", "conformance/coredns/main.go", "conformance/pause/main.go"} {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
 		want += string(b)
 	}
-	stamp := filepath.Join(l.Cache, "versions")
+	stamp := filepath.Join(l.Programs, "versions")
 	if got, err := os.ReadFile(stamp); err == nil && string(got) == want {
 		return nil
 	}
-	if err := os.RemoveAll(l.bin()); err != nil {
+	if err := os.RemoveAll(l.Programs); err != nil {
 		return err
 	}
-	return errors.Join(os.MkdirAll(l.bin(), 0o755), os.WriteFile(stamp, []byte(want), 0o644))
+	return errors.Join(os.MkdirAll(l.Programs, 0o755), os.WriteFile(stamp, []byte(want), 0o644))
 }
 
 // command runs a command in a folder, with more variables, and shows what it prints.

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package machine
 
 import (
 	"context"
@@ -13,13 +13,14 @@ import (
 	"time"
 )
 
-// run runs a command to its end; what it printed is part of the error.
-func run(name string, args ...string) error {
-	_, err := output(name, args...)
+// Run runs a command to its end; what it printed is part of the error.
+func Run(name string, args ...string) error {
+	_, err := Output(name, args...)
 	return err
 }
 
-func output(name string, args ...string) (string, error) {
+// Output runs a command to its end and returns what it printed.
+func Output(name string, args ...string) (string, error) {
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
@@ -27,15 +28,15 @@ func output(name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// daemon is a program that runs until it is stopped.
-type daemon struct {
-	name string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+// Daemon is a program that runs until it is stopped.
+type Daemon struct {
+	Name string
+	Cmd  *exec.Cmd
+	Done chan struct{} // closed when it has ended
 }
 
-// start starts a program whose output goes to a log. Ended says so if the program ends.
-func start(log string, ended func(name string, err error), cmd *exec.Cmd) (*daemon, error) {
+// Start starts a program whose output goes to a log. Ended says so if the program ends.
+func Start(log string, ended func(name string, err error), cmd *exec.Cmd) (*Daemon, error) {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return nil, err
 	}
@@ -52,17 +53,17 @@ func start(log string, ended func(name string, err error), cmd *exec.Cmd) (*daem
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	d := &daemon{name: strings.TrimSuffix(filepath.Base(log), ".log"), cmd: cmd, done: make(chan struct{})}
+	d := &Daemon{Name: strings.TrimSuffix(filepath.Base(log), ".log"), Cmd: cmd, Done: make(chan struct{})}
 	go func() {
 		err := cmd.Wait()
-		close(d.done)
-		ended(d.name, err)
+		close(d.Done)
+		ended(d.Name, err)
 	}()
 	return d, nil
 }
 
-// eventually asks until the answer is without error or the time is over, then it returns the last error.
-func eventually(whole context.Context, limit time.Duration, what string, ask func(context.Context) error) error {
+// Eventually asks until the answer is without error or the time is over, then it returns the last error.
+func Eventually(whole context.Context, limit time.Duration, what string, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(whole, limit)
 	defer cancel()
 	for {

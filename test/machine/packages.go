@@ -1,11 +1,11 @@
 //go:build linux
 
-package main
+package machine
 
-// packages are those of Debian with what is not built here, by a file that each brings.
-var packages = map[string]string{
+// Packages are those of Debian with what is not built here, by a file that each brings.
+var Packages = map[string]string{
 	"/usr/sbin/runc":      "runc",
-	cniPlugins + "/ptp":   "containernetworking-plugins",
+	CNIPlugins + "/ptp":   "containernetworking-plugins",
 	"/usr/sbin/iptables":  "iptables",
 	"/usr/sbin/conntrack": "conntrack",
 	"/bin/busybox":        "busybox-static",

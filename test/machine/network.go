@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package machine
 
 import (
 	"fmt"
@@ -11,11 +11,11 @@ import (
 // bridge joins the nodes. It is in the machine's network, where the control plane is.
 const bridge = "nodes"
 
-// makeBridge makes the bridge and routes the pods of each node to it.
-func makeBridge(nodes int) error {
+// MakeBridge makes the bridge and routes the pods of each node to it.
+func MakeBridge(nodes int) error {
 	if err := commands(
 		[]string{"ip", "link", "add", bridge, "type", "bridge"},
-		[]string{"ip", "address", "add", machineAddress + "/24", "dev", bridge},
+		[]string{"ip", "address", "add", Address + "/24", "dev", bridge},
 		[]string{"ip", "link", "set", bridge, "up"},
 		// A client finds no other addresses. With a default route it is told at once that there is no way, instead of waiting.
 		[]string{"ip", "route", "add", "unreachable", "default", "metric", "4000"},
@@ -26,8 +26,8 @@ func makeBridge(nodes int) error {
 		return err
 	}
 	for n := 1; n <= nodes; n++ {
-		if err := run("ip", "route", "add", podsOfNode(n), "via", nodeAddress(n)); err != nil {
-			return fmt.Errorf("route to the pods of %s: %w", nodeName(n), err)
+		if err := Run("ip", "route", "add", PodsOf(n), "via", NodeAddress(n)); err != nil {
+			return fmt.Errorf("route to the pods of %s: %w", NodeName(n), err)
 		}
 	}
 	return nil
@@ -35,7 +35,8 @@ func makeBridge(nodes int) error {
 
 // connect gives the network of a node's process an interface eth0 on the bridge.
 func connect(node, pid int) error {
-	here := "to-" + nodeName(node)
+	here := "to-" + NodeName(node)
+	_ = Run("ip", "link", "delete", here) // of a node that has ended: the kernel removes it a little later
 	return commands(
 		[]string{"ip", "link", "add", here, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(pid)},
 		[]string{"ip", "link", "set", here, "master", bridge, "up"},
@@ -46,9 +47,9 @@ func connect(node, pid int) error {
 func configure(node, nodes int) error {
 	if err := commands(
 		[]string{"ip", "link", "set", "lo", "up"},
-		[]string{"ip", "address", "add", nodeAddress(node) + "/24", "dev", "eth0"},
+		[]string{"ip", "address", "add", NodeAddress(node) + "/24", "dev", "eth0"},
 		[]string{"ip", "link", "set", "eth0", "up"},
-		[]string{"ip", "route", "add", "default", "via", machineAddress},
+		[]string{"ip", "route", "add", "default", "via", Address},
 	); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func configure(node, nodes int) error {
 		if n == node {
 			continue
 		}
-		if err := run("ip", "route", "add", podsOfNode(n), "via", nodeAddress(n)); err != nil {
+		if err := Run("ip", "route", "add", PodsOf(n), "via", NodeAddress(n)); err != nil {
 			return err
 		}
 	}
@@ -70,7 +71,7 @@ func forward() error {
 
 func commands(list ...[]string) error {
 	for _, c := range list {
-		if err := run(c[0], c[1:]...); err != nil {
+		if err := Run(c[0], c[1:]...); err != nil {
 			return err
 		}
 	}
