@@ -11,7 +11,7 @@ export GOFLAGS ?= '-toolexec=env GOGC=400 GOMEMLIMIT=1GiB'
 RACE := ./internal/store/... ./internal/engine/... ./internal/access/... ./internal/chain/... ./internal/controllers/... ./internal/api/catalog/... \
 	./internal/api/crd/... ./internal/object/fieldmanager/... ./internal/object/cel/... ./internal/process/keys/... ./internal/wire/remote/... \
 	./internal/wire/egress/... ./internal/wire/frontproxy/... ./internal/observe/tracing/... ./internal/base/span/... ./internal/base/live/... \
-	./internal/server ./internal/server/controlplane ./pkg/...
+	./internal/server ./internal/server/controlplane ./internal/server/planes/owners ./pkg/...
 
 # Systems whose code cross-vet checks; lint and the tests look at that of this one.
 SYSTEMS ?= darwin windows
