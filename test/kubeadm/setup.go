@@ -238,11 +238,15 @@ func (c *cluster) answers(ctx context.Context, number int) error {
 	})
 }
 
+// backoff is how long the kubelet waits at most before it starts a program again that ends each time, as controllers and the scheduler do when the
+// server is away for longer than they hold their leases.
+const backoff = 5 * time.Minute
+
 // controlled asks whether controllers and the scheduler do their work: one more pod serves, and goes again.
 func (c *cluster) controlled(ctx context.Context) error {
 	for _, replicas := range []int32{4, 3} {
 		deployments := c.client.AppsV1().Deployments("shop")
-		if err := machine.Eventually(ctx, 3*time.Minute, fmt.Sprintf("the workload has %d pods", replicas), func(ctx context.Context) error {
+		if err := machine.Eventually(ctx, backoff+2*time.Minute, fmt.Sprintf("the workload has %d pods", replicas), func(ctx context.Context) error {
 			web, err := deployments.Get(ctx, "web", metav1.GetOptions{})
 			if err != nil {
 				return err
