@@ -68,9 +68,6 @@ func mainStage(args []string) error {
 	if rest := flags.Args(); len(rest) > 0 {
 		return fmt.Errorf("unknown arguments %v", rest)
 	}
-	if err := s.complete(bin); err != nil {
-		return err
-	}
 	stages := map[string]func() error{
 		"outer":     func() error { return outer(s, args) },
 		"init":      func() error { return machine.Initialize("cluster", args) },
@@ -82,6 +79,9 @@ func mainStage(args []string) error {
 	chosen := stages[name]
 	if chosen == nil {
 		return fmt.Errorf("there is no stage %q", name)
+	}
+	if err := s.complete(bin); err != nil {
+		return err
 	}
 	return chosen()
 }
