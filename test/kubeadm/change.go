@@ -55,7 +55,7 @@ func (c *cluster) restart(what, image string) func(context.Context) error {
 
 // changed waits until another static pod of kube-apiserver than the one given is ready.
 func (c *cluster) changed(ctx context.Context, before *corev1.Pod, image string) error {
-	return machine.Eventually(ctx, 4*time.Minute, "the server has been started again", func(ctx context.Context) error {
+	return machine.Eventually(ctx, patience, "the server has been started again", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		pod, err := c.staticPod(ctx, "kube-apiserver", first)

@@ -33,6 +33,10 @@ const (
 	third  = 4
 )
 
+// patience is how long a step waits for what it asks for. The kubelet waits for five minutes at most before it starts a program again that ends each time, as
+// controllers and the scheduler do when the server is away for longer than they hold their leases.
+const patience = 8 * time.Minute
+
 // cluster is what steps are done to.
 type cluster struct {
 	s        settings
@@ -97,7 +101,7 @@ func (c *cluster) power(ctx context.Context, number int) error {
 	if err := os.WriteFile(c.s.pid(number), []byte(strconv.Itoa(d.Cmd.Process.Pid)), 0o644); err != nil {
 		return err
 	}
-	return machine.Eventually(ctx, 2*time.Minute, machine.NodeName(number)+" is on", func(ctx context.Context) error {
+	return machine.Eventually(ctx, patience, machine.NodeName(number)+" is on", func(ctx context.Context) error {
 		_, err := c.on(ctx, number, "test", "-f", readyMark)
 		return err
 	})

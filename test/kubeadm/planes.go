@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +45,7 @@ func (c *cluster) joinPlanes(ctx context.Context) error {
 
 // planeRuns waits until all of a node's control plane is ready, and its server is the one it should be.
 func (c *cluster) planeRuns(ctx context.Context, number int) error {
-	return machine.Eventually(ctx, 3*time.Minute, "the control plane of "+machine.NodeName(number)+" is ready", func(ctx context.Context) error {
+	return machine.Eventually(ctx, patience, "the control plane of "+machine.NodeName(number)+" is ready", func(ctx context.Context) error {
 		for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 			pod, err := c.staticPod(ctx, name, number)
 			if err != nil {
@@ -87,7 +86,7 @@ func (c *cluster) killPlane(ctx context.Context) error {
 		if err := c.kill(first); err != nil {
 			return err
 		}
-		if err := machine.Eventually(ctx, 3*time.Minute, "the node is known to be away", func(ctx context.Context) error {
+		if err := machine.Eventually(ctx, patience, "the node is known to be away", func(ctx context.Context) error {
 			node, err := c.client.CoreV1().Nodes().Get(ctx, machine.NodeName(first), metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -160,7 +159,7 @@ func (c *cluster) reset(ctx context.Context) error {
 		if err := c.client.CoreV1().Nodes().Delete(ctx, machine.NodeName(third), metav1.DeleteOptions{}); err != nil {
 			return err
 		}
-		return machine.Eventually(ctx, time.Minute, "etcd has two members", func(ctx context.Context) error {
+		return machine.Eventually(ctx, patience, "etcd has two members", func(ctx context.Context) error {
 			metrics, err := c.on(ctx, first, "curl", "-s", "http://127.0.0.1:2381/metrics")
 			if err != nil {
 				return err

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,7 +81,7 @@ func (c *cluster) joinWorker(ctx context.Context) error {
 
 // ready waits until so many nodes are ready.
 func (c *cluster) ready(ctx context.Context, nodes int) error {
-	return machine.Eventually(ctx, 3*time.Minute, fmt.Sprintf("%d nodes are ready", nodes), func(ctx context.Context) error {
+	return machine.Eventually(ctx, patience, fmt.Sprintf("%d nodes are ready", nodes), func(ctx context.Context) error {
 		list, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -120,7 +119,7 @@ func (c *cluster) useKubectl(ctx context.Context) error {
 		{"-n shop get configmap colours -o jsonpath={.data.a}", "blue"},
 		{"-n shop delete configmap colours", "deleted"},
 		{"-n shop scale deployment web --replicas=4", "scaled"},
-		{"-n shop rollout status deployment web --timeout=2m", "successfully rolled out"},
+		{"-n shop rollout status deployment web --timeout=8m", "successfully rolled out"},
 		{"-n shop scale deployment web --replicas=3", "scaled"},
 		{"get csr", "Approved,Issued"},
 		{"drain node-2 --ignore-daemonsets --force --delete-emptydir-data --dry-run=server", "node/node-2"},
@@ -156,7 +155,7 @@ func (c *cluster) tokens(ctx context.Context) error {
 		return fmt.Errorf("kubeadm token list does not name it: %s", list)
 	}
 	signed := func(want bool) error {
-		return machine.Eventually(ctx, time.Minute, fmt.Sprintf("cluster-info is signed with the token: %t", want), func(ctx context.Context) error {
+		return machine.Eventually(ctx, patience, fmt.Sprintf("cluster-info is signed with the token: %t", want), func(ctx context.Context) error {
 			out, err := c.on(ctx, worker, "curl", "-sk", "https://"+machine.Address+":6443/api/v1/namespaces/kube-public/configmaps/cluster-info")
 			if err == nil && strings.Contains(out, "jws-kubeconfig-"+id) != want {
 				err = errors.New(out)
@@ -194,7 +193,7 @@ func (c *cluster) renew(ctx context.Context) error {
 		if _, err := c.shell(ctx, first, "mkdir /etc/kubernetes/held; mv /etc/kubernetes/manifests/*.yaml /etc/kubernetes/held/"); err != nil {
 			return err
 		}
-		if err := machine.Eventually(ctx, 2*time.Minute, "the control plane has stopped", c.portsClosed); err != nil {
+		if err := machine.Eventually(ctx, patience, "the control plane has stopped", c.portsClosed); err != nil {
 			return err
 		}
 		if _, err := c.shell(ctx, first, "mv /etc/kubernetes/held/*.yaml /etc/kubernetes/manifests/"); err != nil {
@@ -225,7 +224,7 @@ func (c *cluster) portsClosed(ctx context.Context) error {
 
 // answers waits until the server of a node is ready.
 func (c *cluster) answers(ctx context.Context, number int) error {
-	return machine.Eventually(ctx, 3*time.Minute, "the server of "+machine.NodeName(number)+" is ready", func(context.Context) error {
+	return machine.Eventually(ctx, patience, "the server of "+machine.NodeName(number)+" is ready", func(context.Context) error {
 		response, err := c.balancer.client.Get("https://" + serverOf(number) + "/readyz")
 		if err != nil {
 			return err
@@ -238,15 +237,11 @@ func (c *cluster) answers(ctx context.Context, number int) error {
 	})
 }
 
-// backoff is how long the kubelet waits at most before it starts a program again that ends each time, as controllers and the scheduler do when the
-// server is away for longer than they hold their leases.
-const backoff = 5 * time.Minute
-
 // controlled asks whether controllers and the scheduler do their work: one more pod serves, and goes again.
 func (c *cluster) controlled(ctx context.Context) error {
 	for _, replicas := range []int32{4, 3} {
 		deployments := c.client.AppsV1().Deployments("shop")
-		if err := machine.Eventually(ctx, backoff+2*time.Minute, fmt.Sprintf("the workload has %d pods", replicas), func(ctx context.Context) error {
+		if err := machine.Eventually(ctx, patience, fmt.Sprintf("the workload has %d pods", replicas), func(ctx context.Context) error {
 			web, err := deployments.Get(ctx, "web", metav1.GetOptions{})
 			if err != nil {
 				return err

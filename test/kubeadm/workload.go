@@ -31,14 +31,14 @@ func (c *cluster) startWorkload(ctx context.Context) error {
 	}
 	for _, args := range [][]string{
 		{"apply", "-f", path},
-		{"-n", "shop", "rollout", "status", "deployment", "web", "--timeout=3m"},
-		{"-n", "shop", "wait", "pod", "caller", "--for=condition=Ready", "--timeout=2m"},
+		{"-n", "shop", "rollout", "status", "deployment", "web", "--timeout=8m"},
+		{"-n", "shop", "wait", "pod", "caller", "--for=condition=Ready", "--timeout=8m"},
 	} {
 		if _, err := c.kubectl(ctx, args...); err != nil {
 			return err
 		}
 	}
-	return machine.Eventually(ctx, time.Minute, "the service answers by its name", func(ctx context.Context) error {
+	return machine.Eventually(ctx, patience, "the service answers by its name", func(ctx context.Context) error {
 		answered, failures, err := c.called(ctx, time.Now().Add(-3*time.Second))
 		if err == nil && (answered == 0 || len(failures) > 0) {
 			err = fmt.Errorf("%d requests were answered, %d failed: %v", answered, len(failures), failures)
@@ -53,7 +53,7 @@ func (c *cluster) moveDNS(ctx context.Context) error {
 	if _, err := c.kubectl(ctx, "-n", "kube-system", "patch", "deployment", "coredns", "--patch", toWorker); err != nil {
 		return err
 	}
-	_, err := c.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment", "coredns", "--timeout=3m")
+	_, err := c.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment", "coredns", "--timeout=8m")
 	return err
 }
 
@@ -84,8 +84,8 @@ func (c *cluster) undisturbed(ctx context.Context, since time.Time) (answered in
 	if len(failures) > 0 {
 		err = fmt.Errorf("%d requests of the workload failed, as %q", len(failures), failures[0])
 	}
-	if least := int(time.Since(since).Seconds()); answered < least {
-		err = errors.Join(err, fmt.Errorf("%d requests of the workload were answered in %d s", answered, least))
+	if least := int(time.Since(since).Seconds()) / 2; answered < least {
+		err = errors.Join(err, fmt.Errorf("%d requests of the workload were answered in %.0f s", answered, time.Since(since).Seconds()))
 	}
 	pods, listErr := c.client.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{})
 	if listErr != nil {
