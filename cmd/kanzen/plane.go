@@ -146,13 +146,15 @@ func movePlane(cmd *cobra.Command, c *planes.Client, name, to string) error {
 		return ofPlane(err, name)
 	}
 	for {
-		server, err := c.Server(cmd.Context(), name)
+		server, awake, err := c.Server(cmd.Context(), name)
 		switch {
 		case err != nil:
 			return ofPlane(err, name)
 		case to == "":
 			tell(cmd.OutOrStdout(), "any server may have plane %s\n", name)
 			return nil
+		case server == "" && awake:
+			return errors.New("the server shares its etcd with no other: there is nowhere to move a plane to")
 		case server == "":
 			tell(cmd.OutOrStdout(), "plane %s is asleep, and wakes on %s if that runs\n", name, to)
 			return nil

@@ -60,11 +60,11 @@ func (c *Client) Move(ctx context.Context, name, server string) error {
 	return c.Do(ctx, http.MethodPatch, planesPath+"/"+neturl.PathEscape(name), apiclient.MergePatch, map[string]any{"spec": map[string]any{"server": server}}, nil)
 }
 
-// Server returns the server that has a plane; "": none has, as it is asleep, or there is only one.
-func (c *Client) Server(ctx context.Context, name string) (string, error) {
+// Server returns the server that has a plane, and whether the plane is awake. One that is awake has none only if there is a single server.
+func (c *Client) Server(ctx context.Context, name string) (server string, isAwake bool, err error) {
 	var p Plane
-	err := c.Do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &p)
-	return p.Status.server(), err
+	err = c.Do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &p)
+	return p.Status.server(), p.Status.State == awake, err
 }
 
 // Export asks for the objects of a plane, as a stream.

@@ -62,7 +62,8 @@ type Fleet struct {
 	planes  map[string]*hosted    // by name; guarded by mu
 	byUID   map[types.UID]*hosted // those of planes; guarded by mu
 	listed  chan struct{}         // closed once all that exist are in planes
-	halting chan struct{}         // closed when Stop begins
+	serving context.Context       // ends when Stop begins
+	halt    context.CancelFunc    // ends serving
 	stopped bool                  // guarded by mu
 	wakes   chan struct{}         // bounds how many start at a time
 	alive   atomic.Int64          // how many are awake, or about to be
@@ -77,9 +78,10 @@ func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 	}
 	f := &Fleet{
 		dial: dial, seams: seams, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
-		places: queue.New("places of planes", on.Clock, g, nil, on.Log), halting: make(chan struct{}),
+		places: queue.New("places of planes", on.Clock, g, nil, on.Log),
 		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
 	}
+	f.serving, f.halt = context.WithCancel(context.Background())
 	f.metrics = newMetrics(f, on.Metrics)
 	f.exports, f.transfers = f.newExports(), f.newTransfers()
 	return f
@@ -138,11 +140,9 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 // Stop stops every control plane: requests under way are answered, watches end. Of several servers the others go on with them.
 func (f *Fleet) Stop() error {
 	f.mu.Lock()
-	if !f.stopped {
-		f.stopped = true
-		close(f.halting)
-	}
+	f.stopped = true
 	f.mu.Unlock()
+	f.halt()
 	f.leave()
 	f.queue.ShutDown()
 	f.places.ShutDown()

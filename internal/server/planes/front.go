@@ -115,7 +115,7 @@ func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name str
 		limit = nil // a server's own requests are not the plane's
 	}
 	if to := f.elsewhere(h); to != nil {
-		f.pass(w, original, name, watching, to)
+		f.pass(w, original, name, as, watching, to)
 		return
 	}
 	if refused := limit.refuses(f.on.Clock.Now(), watching, &h.refused); refused != "" {
@@ -127,7 +127,7 @@ func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name str
 	p, err := h.enter(r.Context())
 	var elsewhere *elsewhereError
 	if errors.As(err, &elsewhere) {
-		f.pass(w, original, name, watching, elsewhere.owner)
+		f.pass(w, original, name, as, watching, elsewhere.owner)
 		return
 	}
 	if err != nil {

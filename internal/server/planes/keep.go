@@ -100,6 +100,9 @@ func (f *Fleet) keep(ctx context.Context, name string) error {
 		return f.remove(ctx, h, &p)
 	case f.settled(&p, h):
 		return nil
+	case f.leaves(&p):
+		f.queue.AddAfter(name, makes)
+		return nil
 	case !slices.Contains(p.Finalizers, finalizer):
 		if err := f.mark(ctx, &p, append(p.Finalizers, finalizer)); err != nil {
 			return err

@@ -163,12 +163,15 @@ func (f *Fleet) release(h *hosted, fence int64, then owners.Then) {
 // lose stops a plane that another server has taken, as far as it was started by a fence.
 func (f *Fleet) lose(h *hosted, fence int64) {
 	h.mu.Lock()
-	same := h.fence == fence
+	same, over := h.fence == fence, h.over
 	h.mu.Unlock()
-	if same {
-		f.log.Warn("another server has taken a plane, which ends here", "plane", h.name)
-		f.logged(h, h.halt(true, owners.Asleep())) // which does not hold
+	if !same {
+		return
 	}
+	if !over { // otherwise it is being deleted
+		f.log.Warn("another server has taken a plane, which ends here", "plane", h.name)
+	}
+	f.logged(h, h.halt(true, owners.Asleep())) // which does not hold
 }
 
 // place has a plane where it is to be: it is called when that may have changed.
@@ -264,6 +267,15 @@ func (f *Fleet) tells(h *hosted, p *Plane) bool {
 	return h.had || p.Status.State == "" && o.Chosen(h.uid) == o.Self()
 }
 
+// makes is how long the server that is chosen for a new plane has to make what belongs to it, before the others do.
+const makes = 3 * time.Second
+
+// leaves reports whether a new plane is left to another server.
+func (f *Fleet) leaves(p *Plane) bool {
+	o := f.owners.Load()
+	return o != nil && p.Status.URL == "" && f.on.Clock.Since(p.CreationTimestamp.Time) < makes && o.Chosen(p.UID) != o.Self()
+}
+
 // serverOf is what the status says of the server that has a plane which is awake; "": there is only one.
 func (f *Fleet) serverOf(h *hosted) string {
 	if o := f.owners.Load(); o != nil && h.awake() {
@@ -291,18 +303,12 @@ func (f *Fleet) received(r *http.Request) (*http.Request, user.Info, error) {
 	return o.Received(r)
 }
 
-// pass has another server answer a request for a plane, which may last until the fleet stops.
-func (f *Fleet) pass(w http.ResponseWriter, r *http.Request, name string, watching bool, to *owners.Server) {
+// pass has another server answer a request for a plane, which may last until the fleet stops; as is who asks, as in serve.
+func (f *Fleet) pass(w http.ResponseWriter, r *http.Request, name string, as user.Info, watching bool, to *owners.Server) {
 	if watching {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		go func() {
-			select {
-			case <-f.halting:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
+		defer context.AfterFunc(f.serving, cancel)()
 		r = r.WithContext(ctx)
 		// The chain of the other server bounds how long it lasts.
 		rc := http.NewResponseController(w)
@@ -310,17 +316,17 @@ func (f *Fleet) pass(w http.ResponseWriter, r *http.Request, name string, watchi
 		defer f.ended()
 	}
 	f.metrics.passed.Inc()
-	f.owners.Load().Pass(w, r, to, func(err error) { f.failed(w, r, name, to, err) })
+	f.owners.Load().Pass(w, r, as, to, func(err error) { f.failed(w, r, name, to, err) })
 }
 
 // ended lets an answer that was cut because this server stops end as watches do.
 func (f *Fleet) ended() {
-	select {
-	case <-f.halting:
-		if e := recover(); e != nil && e != http.ErrAbortHandler { //nolint:errorlint // it is the value itself
-			panic(e)
-		}
-	default:
+	if f.serving.Err() == nil {
+		return
+	}
+	e := recover()
+	if err, ok := e.(error); e != nil && (!ok || !errors.Is(err, http.ErrAbortHandler)) {
+		panic(e)
 	}
 }
 

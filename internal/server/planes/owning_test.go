@@ -121,6 +121,21 @@ func TestOneOwner(t *testing.T) {
 			t.Errorf("the plane is awake on %d servers", n)
 		}
 	}
+	// A server that is asked in somebody's name, and has not the plane, passes that on too.
+	for _, g := range s.all {
+		for _, to := range s.all {
+			o := g.owners.Load()
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://plane"+configMaps, nil)
+			answer, err := o.Transport(o.Named(to.self()), pathPrefix+"one", controlplane.Itself()).RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				t.Errorf("from %s to %s: %s", g.self(), to.self(), answer.Status)
+			}
+		}
+	}
 	p := s.all[1].await(t, "one", func(p *Plane) bool { return p.Status.State == awake && p.Status.server() != "" })
 	if owner := s.all[0].owners.Load().Named(p.Status.server()); owner == nil {
 		t.Errorf("no server is called %q", p.Status.server())

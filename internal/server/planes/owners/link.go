@@ -9,11 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"sync"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -90,9 +90,9 @@ func (o *Owners) Certificate(hello *tls.ClientHelloInfo) *tls.Certificate {
 	return nil
 }
 
-// Pass passes a request for a plane on to a server. fail is called if that does not answer it. The answer may last until ctx of the
-// request ends.
-func (o *Owners) Pass(w http.ResponseWriter, r *http.Request, to *Server, fail func(error)) {
+// Pass passes a request for a plane on to a server, of a user if another server has said who asks; nil: the credentials say it. fail is
+// called if the server does not answer. The answer may last until the context of the request ends.
+func (o *Owners) Pass(w http.ResponseWriter, r *http.Request, u user.Info, to *Server, fail func(error)) {
 	p, err := o.find(to)
 	n := 1
 	if before, ok := r.Context().Value(passedKey{}).(int); ok {
@@ -118,7 +118,7 @@ func (o *Owners) Pass(w http.ResponseWriter, r *http.Request, to *Server, fail f
 			if _, ok := r.Header["User-Agent"]; !ok {
 				pr.Out.Header["User-Agent"] = []string{""} // and not that of net/http
 			}
-			describe(r, pr.Out.Header, n)
+			describe(r, u, pr.Out.Header, n)
 		},
 		ModifyResponse: func(resp *http.Response) error {
 			if resp.StatusCode == http.StatusUnauthorized { // as the other would do it with a client of its own
@@ -128,17 +128,39 @@ func (o *Owners) Pass(w http.ResponseWriter, r *http.Request, to *Server, fail f
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { fail(err) },
-		ErrorLog:     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		BufferPool:   &o.buffers,
+		ErrorLog:     o.errorLog,
 	}).ServeHTTP(w, r)
 }
 
-// describe says in a header what the other server cannot see of the client.
-func describe(r *http.Request, h http.Header, n int) {
-	for _, name := range [...]string{clientAddress, clientServerName, clientCertificates, clientUser, passed} {
+// buffers are those through which answers are copied.
+type buffers struct{ pool sync.Pool }
+
+// Get is part of httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if buf, ok := b.pool.Get().(*[]byte); ok {
+		return *buf
+	}
+	return make([]byte, 32<<10)
+}
+
+// Put is part of httputil.BufferPool.
+func (b *buffers) Put(buf []byte) { b.pool.Put(&buf) }
+
+// between are the headers of requests between servers.
+var between = [...]string{clientAddress, clientServerName, clientCertificates, clientUser, passed}
+
+// describe says in a header what the other server cannot see of the client, and who asks if that is known.
+func describe(r *http.Request, u user.Info, h http.Header, n int) {
+	for _, name := range between {
 		h.Del(name)
 	}
 	h.Set(clientAddress, r.RemoteAddr)
 	h.Set(passed, strconv.Itoa(n))
+	if u != nil {
+		who, _ := json.Marshal(user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra()}) // texts alone
+		h.Set(clientUser, string(who))
+	}
 	if r.TLS == nil {
 		return
 	}
@@ -191,7 +213,7 @@ func (o *Owners) Received(r *http.Request) (*http.Request, user.Info, error) {
 		who = u
 	}
 	out.Header = said.Clone()
-	for _, name := range [...]string{clientAddress, clientServerName, clientCertificates, clientUser, passed} {
+	for _, name := range between {
 		out.Header.Del(name)
 	}
 	return out, who, nil
@@ -243,10 +265,6 @@ type named struct {
 // RoundTrip is part of http.RoundTripper.
 func (t *named) RoundTrip(r *http.Request) (*http.Response, error) {
 	p, err := t.owners.find(t.to)
-	var who []byte
-	if err == nil && t.user != nil {
-		who, err = json.Marshal(user.DefaultInfo{Name: t.user.GetName(), UID: t.user.GetUID(), Groups: t.user.GetGroups(), Extra: t.user.GetExtra()})
-	}
 	if err != nil {
 		if r.Body != nil {
 			_ = r.Body.Close()
@@ -258,9 +276,6 @@ func (t *named) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.RawPath != "" {
 		out.URL.RawPath = t.below + r.URL.RawPath
 	}
-	describe(r, out.Header, 1)
-	if who != nil {
-		out.Header.Set(clientUser, string(who))
-	}
+	describe(r, t.user, out.Header, 1)
 	return p.RoundTrip(out)
 }

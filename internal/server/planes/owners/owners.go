@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -76,6 +77,9 @@ type Owners struct {
 
 	leaving atomic.Bool
 
+	buffers  buffers
+	errorLog *stdlog.Logger // of answers that break off
+
 	mu      sync.RWMutex
 	servers map[string]*peer     // that run, by ID; guarded by mu
 	planes  map[types.UID]record // guarded by mu
@@ -100,7 +104,7 @@ func New(c Config) (*Owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Owners{Config: c, servers: map[string]*peer{}, planes: map[types.UID]record{}}
+	o := &Owners{Config: c, servers: map[string]*peer{}, planes: map[types.UID]record{}, errorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug)}
 	if o.pair, err = tls.X509KeyPair(made.Cert, made.Key); err != nil {
 		return nil, err
 	}

@@ -169,12 +169,18 @@ func TestEpochs(t *testing.T) {
 		if err := a.write(t, db, fence); err != nil {
 			t.Error(err)
 		}
+		// It is started anew while what it was before still believes that it runs.
+		cut.set(true)
 		again := join(t, db, "a")
 		synctest.Wait()
-		if owner, wanted := b.Owner("p"); owner != nil && owner.Epoch != a.Self().Epoch || owner == nil && !wanted {
+		if owner, wanted := b.Owner("p"); owner != nil || !wanted {
 			t.Errorf("a new run has what another had: %v", owner)
 		}
-		_ = again
+		_, next := again.claim(t, "p")
+		cut.set(false)
+		if err := a.write(t, db, fence); !errors.Is(err, errLost) || next <= fence {
+			t.Errorf("an earlier run writes: %v", err)
+		}
 	})
 }
 
