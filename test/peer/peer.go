@@ -250,16 +250,24 @@ func tail(dir, program string) string {
 	return program + ": " + string(data[max(0, len(data)-2000):]) + "\n"
 }
 
-// FreePort returns a port of 127.0.0.1 on which nobody listens. It is none of those that the system gives to clients and to listeners
-// without a wish: before the program that is to have it listens, other tests would be given it.
+// FreePort returns a port of 127.0.0.1 on which nobody listens, for a test. It is none of those that the system gives to clients and to
+// listeners without a wish: before the program that is to have it listens, others would be given it. Other tests, also those of other
+// packages, are not given it until the test ends: meanwhile the test holds the port of UDP with the same number.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		port := strconv.Itoa(10_000 + mathrand.IntN(20_000))
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		address := net.JoinHostPort("127.0.0.1", port)
+		held, err := net.ListenPacket("udp", address)
 		if err != nil {
 			continue
 		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			_ = held.Close()
+			continue
+		}
+		t.Cleanup(func() { _ = held.Close() })
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
