@@ -213,7 +213,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}
 
 	// What is served.
-	d := b.deps(authorizers, authenticators, b.tokenIssuer(secrets), services)
+	d := b.deps(authorizers, authenticators, b.tokenIssuer(secrets, authorizers), services)
 	if d.Chosen, err = b.chosen(); err != nil {
 		return nil, err
 	}
