@@ -64,9 +64,11 @@ type Config struct {
 	Changed func(plane types.UID)
 	// Joined is called when another server has come. It must not wait.
 	Joined func()
-	Clock  clock.WithTicker
-	Guard  *guard.Guard
-	Log    *slog.Logger
+	// Came is called when this server has got a plane that another had. It must not wait. Optional.
+	Came  func(Change)
+	Clock clock.WithTicker
+	Guard *guard.Guard
+	Log   *slog.Logger
 }
 
 // Owners is what one server knows of the owners of planes. Its methods may be called from several goroutines.
@@ -82,7 +84,9 @@ type Owners struct {
 
 	mu      sync.RWMutex
 	servers map[string]*peer     // that run, by ID; guarded by mu
+	gone    map[string]gone      // servers that ran lately, by ID; guarded by mu
 	planes  map[types.UID]record // guarded by mu
+	changes []Change             // of the last hour, oldest first; guarded by mu
 	asked   time.Time            // when the servers were read because one was not known; guarded by mu
 }
 
@@ -91,6 +95,9 @@ type record struct {
 	server string // the ID of its owner; "": nobody is
 	rev    int64  // of the key; 0: there is none, the plane is asleep
 	seen   int64  // the revision of which this is known
+
+	last  string    // the ID of the server that has given it up, if nobody has it since; "": not known
+	since time.Time // when this server learned that it is so
 }
 
 // New makes the owners, for a server with a key of its own, which no other run of it has.
@@ -104,7 +111,7 @@ func New(c Config) (*Owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Owners{Config: c, servers: map[string]*peer{}, planes: map[types.UID]record{}, errorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug)}
+	o := &Owners{Config: c, servers: map[string]*peer{}, gone: map[string]gone{}, planes: map[types.UID]record{}, errorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug)}
 	if o.pair, err = tls.X509KeyPair(made.Cert, made.Key); err != nil {
 		return nil, err
 	}
