@@ -155,6 +155,7 @@ func teller(text string) http.HandlerFunc {
 		"requests": filled[v1alpha1.RequestList](text), "watches": filled[v1alpha1.WatchList](text), "webhookstats": filled[v1alpha1.WebhookStatList](text),
 		"deprecateduses": filled[v1alpha1.DeprecatedUseList](text), "datastores": filled[v1alpha1.DatastoreList](text), "definitions": filled[v1alpha1.DefinitionList](text),
 		"planestats":                      filled[v1alpha1.PlaneStatList](text),
+		"planeservers":                    filled[v1alpha1.PlaneServerList](text),
 		"findings":                        filled[v1alpha1.FindingList](text),
 		"validatingwebhookconfigurations": filled[admissionv1.ValidatingWebhookConfigurationList](text), "mutatingwebhookconfigurations": filled[admissionv1.MutatingWebhookConfigurationList](text),
 		"customresourcedefinitions": filled[apiextensionsv1.CustomResourceDefinitionList](text), "apiservices": filled[apiregistrationv1.APIServiceList](text),
