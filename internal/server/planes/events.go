@@ -12,7 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 )
 
-// This file makes Events of what happens to planes, one for each change. The server that gets a plane makes that of its coming.
+// This file makes Events of what happens to planes, one for each change, by one server.
 
 // maxEvents is how many may wait to be stored. When a server crashes that has very many planes, not each has to be told of.
 const maxEvents = 1000
@@ -20,8 +20,8 @@ const maxEvents = 1000
 // failedAgain is how long a plane that has failed to wake is not told of again, though it woke in between.
 const failedAgain = time.Minute
 
-// came takes up that this server has got a plane that another had.
-func (f *Fleet) came(c owners.Change) {
+// went takes up that this server has passed a plane on, or has taken it from another one.
+func (f *Fleet) went(c owners.Change) {
 	f.metrics.changes.WithLabelValues(c.Why).Inc()
 	f.mu.RLock()
 	h := f.byUID[c.Plane]

@@ -246,7 +246,7 @@ func TestEventsAreFew(t *testing.T) {
 	g := start(t, settings(t.TempDir()))
 	g.create(t, "one", PlaneSpec{})
 	h := g.find("one")
-	g.came(owners.Change{Plane: h.uid, From: "a:1", To: "b:1", Why: owners.TakenOver, Silent: 10200 * time.Millisecond})
+	g.went(owners.Change{Plane: h.uid, From: "a:1", To: "b:1", Why: owners.TakenOver, Silent: 10200 * time.Millisecond})
 	fails, ctx := errors.New("it is broken"), t.Context()
 	for range 5 {
 		h.wakesNot(ctx, fails)

@@ -41,7 +41,7 @@ func (f *Fleet) own(ctx context.Context, root *server.Plane) error {
 	}
 	o, err := owners.New(owners.Config{
 		DB: f.on.DB, Name: at.Host, Dial: f.on.Egress.Dial(egress.ControlPlane),
-		Changed: func(plane types.UID) { f.places.AddAfter(string(plane), 0) }, Joined: f.joined, Came: f.came,
+		Changed: func(plane types.UID) { f.places.AddAfter(string(plane), 0) }, Joined: f.joined, Went: f.went,
 		Clock: f.on.Clock, Guard: f.guard, Log: f.log,
 	})
 	if err != nil {

@@ -58,7 +58,7 @@ func (o *Owners) own(plane types.UID, now record) {
 		c = o.take(plane, now)
 	}
 	o.mu.Unlock()
-	o.came(c)
+	o.tell(c)
 }
 
 // corrected takes up what the keys are that a transaction found to be otherwise than this server knew, and who the owner is that it names.
@@ -108,6 +108,10 @@ func (o *Owners) Release(ctx context.Context, plane types.UID, fence int64, then
 	op := kv.Op{Delete: then.delete, Key: key}
 	if !then.delete {
 		op.Value = []byte(then.value)
+	}
+	if then.value != "" { // the watch may tell of it before the transaction has an answer
+		o.passes(plane, true)
+		defer o.passes(plane, false)
 	}
 	done, err := o.DB.Commit(ctx, kv.Txn{If: []kv.Condition{{Key: key, N: fence}}, Then: []kv.Op{op}, Else: []string{key}})
 	switch {

@@ -128,7 +128,7 @@ func (o *Owners) learn(e *kv.Event) {
 		c = o.take(plane, now)
 	}
 	o.mu.Unlock()
-	o.came(c)
+	o.tell(c)
 	if was.server != now.server || was.rev == 0 != (now.rev == 0) {
 		o.Changed(plane)
 	}

@@ -75,7 +75,7 @@ func (o *Owners) take(plane types.UID, now record) *Change {
 	switch {
 	case was.server == "":
 		c.Why = Stopped
-	case o.servers[from] == nil:
+	case o.servers[from] == nil || from == o.self.id() && !o.passing[plane]:
 		c.Why = TakenOver
 		if g, ok := o.gone[from]; ok {
 			c.Silent = c.At.Sub(g.heard)
@@ -84,6 +84,17 @@ func (o *Owners) take(plane types.UID, now record) *Change {
 	o.forget(c.At)
 	o.changes = append(o.changes, c)
 	return &c
+}
+
+// passes says whether this server is about to pass a plane on.
+func (o *Owners) passes(plane types.UID, is bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if is {
+		o.passing[plane] = true
+	} else {
+		delete(o.passing, plane)
+	}
 }
 
 // forget drops what is too old, or too much. The caller holds mu.
@@ -95,10 +106,10 @@ func (o *Owners) forget(now time.Time) {
 	o.changes = slices.Delete(o.changes, 0, n)
 }
 
-// came tells of a change by which this server has got a plane.
-func (o *Owners) came(c *Change) {
-	if c != nil && c.To == o.Name && o.Came != nil {
-		o.Came(*c)
+// tell tells of a change if it is this server that does. One to which a plane is passed may have just started, and know nothing of what was.
+func (o *Owners) tell(c *Change) {
+	if c != nil && o.Went != nil && (c.Why == Moved && c.From == o.Name || c.Why != Moved && c.To == o.Name) {
+		o.Went(*c)
 	}
 }
 

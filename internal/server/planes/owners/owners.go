@@ -64,8 +64,9 @@ type Config struct {
 	Changed func(plane types.UID)
 	// Joined is called when another server has come. It must not wait.
 	Joined func()
-	// Came is called when this server has got a plane that another had. It must not wait. Optional.
-	Came  func(Change)
+	// Went is called when a plane has gone from one server to another, by one of the two: the one that has passed it on, or the one that has
+	// taken it. It must not wait. Optional.
+	Went  func(Change)
 	Clock clock.WithTicker
 	Guard *guard.Guard
 	Log   *slog.Logger
@@ -87,6 +88,7 @@ type Owners struct {
 	gone    map[string]gone      // servers that ran lately, by ID; guarded by mu
 	planes  map[types.UID]record // guarded by mu
 	changes []Change             // of the last hour, oldest first; guarded by mu
+	passing map[types.UID]bool   // planes that this server is about to pass on; guarded by mu
 	asked   time.Time            // when the servers were read because one was not known; guarded by mu
 }
 
@@ -111,7 +113,7 @@ func New(c Config) (*Owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Owners{Config: c, servers: map[string]*peer{}, gone: map[string]gone{}, planes: map[types.UID]record{}, errorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug)}
+	o := &Owners{Config: c, servers: map[string]*peer{}, gone: map[string]gone{}, passing: map[types.UID]bool{}, planes: map[types.UID]record{}, errorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug)}
 	if o.pair, err = tls.X509KeyPair(made.Cert, made.Key); err != nil {
 		return nil, err
 	}
