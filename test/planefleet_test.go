@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // planeServer is what a server says of one that shares its planes.
@@ -70,7 +72,15 @@ func TestPlaneFleet(t *testing.T) {
 	b := browser(t, s.all[1])
 	b.open(s.all[1].consoleLink(t), "#nav a[aria-current]")
 	b.shows("#/planes", "team-0", "team-5", "6 of 6 shown", "passed on/s", s.all[0].address, s.all[2].address)
+	stop := s.busy(names)
+	within(t, time.Minute, "the page shows what servers and planes do in a second, and what is passed on", func(context.Context) bool {
+		return got(b, chromedp.Evaluate[bool](`[['Servers', 3, 3], ['Servers', 5, 3], ['Planes', 3, 6]].every(([table, column, rows]) => {
+			const cells = [...document.querySelectorAll('#main table[aria-label=' + table + '] tbody tr')].map(r => parseFloat(r.cells[column].textContent));
+			return cells.length === rows && cells.every(n => n > 0);
+		})`))
+	})
 	b.picture("planes")
+	stop()
 	got(b, chromedp.Evaluate[bool](fmt.Sprintf(`(n => (n.value = %q, n.dispatchEvent(new Event('change'))))(document.querySelector('#main select[aria-label=Server]'))`, s.all[0].address)))
 	b.awaits("a filter by server", "#main", "2 of 6 shown")
 	b.shows("#/planes?server="+s.all[2].address, "2 of 6 shown", "team-2", "team-5")
@@ -118,13 +128,67 @@ func TestPlaneFleet(t *testing.T) {
 		servers, _ := s.servers(1)
 		return servers[gone].State == "Running" && servers[gone].Awake == 2 && servers[gone].Moved == 2
 	})
-	if said := p.kubectl(p.kubeconfig(), "", "get", "events", "-n", "default", "--field-selector", "reason=Moved"); !strings.Contains(said, "to "+gone+", because spec.server names that") {
-		t.Errorf("no Event says that a plane is back:\n%s", said)
-	}
+	within(t, time.Minute, "Events tell that its planes are back", func(context.Context) bool {
+		said := p.kubectl(p.kubeconfig(), "", "get", "events", "-n", "default", "--field-selector", "reason=Moved", "-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`)
+		return strings.Count(said, "to "+gone+", because spec.server names that") == 2
+	})
+	s.balances(names)
 	checks := axe(t) // or skips what is below
 	got(b, chromedp.Evaluate[bool](checks+"; true"))
 	b.shows("#/planes", gone)
 	b.accessible("the page of planes of several servers")
+}
+
+// balances has one server take planes from another that has all.
+func (s *planeServers) balances(names []string) {
+	s.t.Helper()
+	for _, name := range names {
+		for _, to := range []string{s.all[1].address, ""} {
+			if stdout, stderr, code := output(s.t, binaries.kanzen, "plane", "move", name, "--data-dir", s.all[0].dir, "--to", to); code != 0 {
+				s.t.Fatalf("move: %d %s%s", code, stdout, stderr)
+			}
+		}
+	}
+	balance := func(args ...string) string {
+		stdout, stderr, code := output(s.t, binaries.kanzen, append([]string{"plane", "balance", "--window=1s", "--data-dir", s.all[0].dir}, args...)...)
+		if code != 0 {
+			s.t.Fatalf("balance: %d %s%s", code, stdout, stderr)
+		}
+		return stdout
+	}
+	if said := balance(); strings.Count(said, "kanzen plane move ") != 4 || !strings.Contains(said, "nothing was moved") {
+		s.t.Errorf("six planes on one of three servers:\n%s", said)
+	}
+	said := balance("--yes")
+	servers, _ := s.servers(2)
+	for _, k := range s.all {
+		if servers[k.address].Awake != 2 {
+			s.t.Errorf("%+v after\n%s", servers[k.address], said)
+		}
+	}
+	p := planesOf{s.all[1], s.t}
+	if pinned := strings.TrimSpace(p.kubectl(p.kubeconfig(), "", "get", "planes", "-o", "jsonpath={.items[*].spec.server}")); pinned != "" {
+		s.t.Errorf("planes are to stay on %s", pinned)
+	}
+}
+
+// busy has each plane asked for something again and again, at each server, until stop is called.
+func (s *planeServers) busy(names []string) (stop func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var all sync.WaitGroup
+	for n, name := range names {
+		for at := range s.all {
+			c := kubernetes.NewForConfigOrDie(s.at(at, name))
+			pause := time.Duration(20+30*n) * time.Millisecond
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = c.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}) // it ends with ctx
+					time.Sleep(pause)
+				}
+			})
+		}
+	}
+	return func() { cancel(); all.Wait() }
 }
 
 // top looks at the planes at each server.

@@ -174,4 +174,5 @@ func (l *look) unevenLoad(f *Fleet) {
 		}
 	}
 	found.run("kanzen top --planes")
+	found.run("kanzen plane balance")
 }

@@ -43,14 +43,14 @@ function serversTable(signal) {
     number('moved here', s => s.moved, { about: 'Planes that came to it in the last hour' }), number('taken over', s => s.takenOver, { about: 'Planes that it took in the last hour from servers that were gone', class: s => s.takenOver > 0 && 'bad' }),
     { name: 'memory', of: s => s.memory ?? 0, number: true, cell: s => s.memory ? bytes(s.memory) : '–' }, { name: 'up', of: s => s.started ? Date.now() - Date.parse(s.started) : 0, number: true, cell: s => s.started ? ago(s.started) : '–' },
     { name: 'machine', of: s => s.host ?? '' },
-  ], { sort: 0 });
+  ]);
   node.append(el('h2', {}, 'Servers'), t.node, el('h2', {}, 'Planes of all servers'));
   return { node, async read() {
     let items = [];
     try { items = (await list('planeservers', { limit: 500 }, signal)).items; } catch (e) { if (!denied(e)) throw e; }
     of = measure(items);
     node.hidden = items.length < 2;
-    t.set(items);
+    t.set(items.toSorted((a, b) => (a.state === 'Running') - (b.state === 'Running'))); // those with which something is wrong first
     return items;
   } };
 }
