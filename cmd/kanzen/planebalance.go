@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/server/planes"
@@ -75,8 +76,11 @@ type planeMove struct{ plane, from, to string }
 
 func balancePlanes(cmd *cobra.Command, c *planes.Client, window time.Duration, yes bool) error {
 	servers, err := measurePlanes(cmd.Context(), c, window)
+	if apierrors.IsNotFound(err) {
+		return errors.New("the server serves no planes (kanzen serve --planes)")
+	}
 	if err != nil {
-		return ofPlane(err, "")
+		return err
 	}
 	out := cmd.OutOrStdout()
 	if len(servers) < 2 {
