@@ -20,7 +20,7 @@ import (
 func planeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plane",
-		Short: "Save a plane as a file, make a plane of a file, and move a plane to another server",
+		Short: "Save a plane as a file, make a plane of a file, and move planes between servers",
 		Long: `A plane of 'kanzen serve --planes' becomes a snapshot file, from which another
 server, or a server of its own, goes on. A snapshot of any kube-apiserver's etcd
 becomes a plane.
@@ -32,11 +32,12 @@ becomes a plane.
 
 If several servers share an etcd, each plane is awake on one of them:
 
-  kanzen plane move team-a --to 10.0.0.2:6443     have it on that server, while it is used`,
+  kanzen plane move team-a --to 10.0.0.2:6443     have it on that server, while it is used
+  kanzen plane balance                            show what to move so that all have the same load`,
 		Args: commandsOnly,
 		RunE: showHelp,
 	}
-	cmd.AddCommand(planeExportCommand(), planeImportCommand(), planeMoveCommand())
+	cmd.AddCommand(planeExportCommand(), planeImportCommand(), planeMoveCommand(), planeBalanceCommand())
 	return cmd
 }
 

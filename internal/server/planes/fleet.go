@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -44,6 +45,10 @@ type Fleet struct {
 	// to another server, or come from one.
 	owners atomic.Pointer[owners.Owners]
 	places *queue.Queue
+	events chan *corev1.Event // that wait to be stored
+
+	gathering gathering // of what all servers do
+	began     time.Time
 
 	exports   *exports.Exports
 	transfers transfers
@@ -82,6 +87,7 @@ func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
 	}
 	f.serving, f.halt = context.WithCancel(context.Background())
+	f.began, f.events = on.Clock.Now(), make(chan *corev1.Event, maxEvents)
 	f.metrics = newMetrics(f, on.Metrics)
 	f.exports, f.transfers = f.newExports(), f.newTransfers()
 	return f
@@ -127,6 +133,7 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	all.Go(func() { f.queue.Run(ctx, workers, f.keep) })
 	all.Go(func() { f.guard.Keep(ctx, "sleep of planes", f.tire) })
 	all.Go(func() { f.guard.Keep(ctx, "use of planes", f.observe) })
+	all.Go(func() { f.guard.Keep(ctx, "Events of planes", f.tellEvents) })
 	first := sync.OnceFunc(func() {
 		close(f.listed)
 		all.Go(func() { f.guard.Keep(ctx, "what is left of planes", f.sweep) })
@@ -198,6 +205,7 @@ func (f *Fleet) set(p *Plane) {
 		f.exports.Changed(p.Name)
 	}
 	h.limit(p.Spec.Limits)
+	h.paced(&p.Status, f.on.Clock.Now())
 	if h.prefers(p.Spec.Server) && f.owners.Load() != nil {
 		f.places.AddAfter(string(p.UID), 0)
 	}
