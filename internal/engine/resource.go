@@ -452,6 +452,11 @@ func Row[T Object](f func(obj T) []any) func(obj Object) ([]any, []metav1.TableR
 	return func(obj Object) ([]any, []metav1.TableRowCondition) { return f(obj.(T)), nil }
 }
 
+// TableOf is a table with these columns, whose cells a typed func gives.
+func TableOf[T Object](row func(obj T) []any, columns ...metav1.TableColumnDefinition) *Table {
+	return &Table{Columns: columns, Row: Row(row)}
+}
+
 // ResetFields makes a Reset set of dotted field paths: "spec", "metadata.deletionTimestamp".
 func ResetFields(paths ...[]string) *fieldpath.Set {
 	s := fieldpath.NewSet()

@@ -47,15 +47,12 @@ func storageVersions() *engine.Resource {
 
 func table() *engine.Table {
 	docs := internalv1alpha1.StorageVersionStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("CommonEncodingVersion", docs["commonEncodingVersion"]),
-			cells.String("StorageVersions", docs["storageVersions"]),
-			cells.Age(),
-		},
-		Row: engine.Row(row),
-	}
+	return engine.TableOf(row,
+		cells.Name(),
+		cells.String("CommonEncodingVersion", docs["commonEncodingVersion"]),
+		cells.String("StorageVersions", docs["storageVersions"]),
+		cells.Age(),
+	)
 }
 
 // row shows the versions of three servers.

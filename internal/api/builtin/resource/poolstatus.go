@@ -44,21 +44,18 @@ func poolStatusRequests(v *validator) *engine.Resource {
 }
 
 func poolStatusTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Driver", "The driver whose pools are asked for."),
-			cells.String("Total", "The devices of all pools."),
-			cells.String("Available", "The devices that can still be allocated."),
-			cells.String("Allocated", "The devices that are allocated."),
-			cells.String("Unavailable", "The devices that nobody can have."),
-			cells.String("Errors", "The pools with errors."),
-			cells.Integer("Pools", "The pools that were found."),
-			cells.String("Status", "How far the request is: Pending, Complete, Failed."),
-			cells.String("Completed", "How long ago it was answered."),
-		},
-		Row: engine.Row(poolStatusRow),
-	}
+	return engine.TableOf(poolStatusRow,
+		cells.Name(),
+		cells.String("Driver", "The driver whose pools are asked for."),
+		cells.String("Total", "The devices of all pools."),
+		cells.String("Available", "The devices that can still be allocated."),
+		cells.String("Allocated", "The devices that are allocated."),
+		cells.String("Unavailable", "The devices that nobody can have."),
+		cells.String("Errors", "The pools with errors."),
+		cells.Integer("Pools", "The pools that were found."),
+		cells.String("Status", "How far the request is: Pending, Complete, Failed."),
+		cells.String("Completed", "How long ago it was answered."),
+	)
 }
 
 func poolStatusRow(r *resourcev1alpha3.ResourcePoolStatusRequest) []any {

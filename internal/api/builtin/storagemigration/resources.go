@@ -68,14 +68,11 @@ func storageVersionMigrations() *engine.Resource {
 }
 
 func table() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.String("Name", cells.Name().Description), // without the format of a name
-			cells.String("Resource", "The resource whose objects are stored anew."),
-			cells.String("Status", "How far the migration is: Running, Succeeded, Failed."),
-		},
-		Row: engine.Row(row),
-	}
+	return engine.TableOf(row,
+		cells.String("Name", cells.Name().Description), // without the format of a name
+		cells.String("Resource", "The resource whose objects are stored anew."),
+		cells.String("Status", "How far the migration is: Running, Succeeded, Failed."),
+	)
 }
 
 // row prints the last condition that holds.
