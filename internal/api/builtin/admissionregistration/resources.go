@@ -9,11 +9,9 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	admissionv1alpha1 "k8s.io/api/admissionregistration/v1alpha1"
 	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
 var v1 = admissionv1.SchemeGroupVersion
@@ -111,29 +109,17 @@ func validatingAdmissionPolicies(v *validator) *engine.Resource {
 		Versions: []*engine.Version{engine.VersionOf[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList](
 			v1, defaultValidatingPolicy)},
 		Rules: engine.Typed[*admissionv1.ValidatingAdmissionPolicy]{
-			PrepareCreate: func(_ context.Context, p *admissionv1.ValidatingAdmissionPolicy) {
-				p.Status = admissionv1.ValidatingAdmissionPolicyStatus{}
-				p.Generation = 1
-			},
-			PrepareUpdate: func(_ context.Context, p, old *admissionv1.ValidatingAdmissionPolicy) {
-				p.Status = old.Status
-				rules.RaiseGeneration(&p.ObjectMeta, &old.ObjectMeta, p.Spec, old.Spec)
-			},
+			StatusApart:          true,
+			CountsSpec:           true,
 			Validate:             v.validateValidatingPolicy,
 			ValidateUpdate:       v.validateValidatingPolicyUpdate,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy](v),
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*admissionv1.ValidatingAdmissionPolicy]{
-			PrepareUpdate: func(_ context.Context, p, old *admissionv1.ValidatingAdmissionPolicy) {
-				p.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*admissionv1.ValidatingAdmissionPolicy]{
 			ValidateUpdate:       validateValidatingPolicyStatus,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy](v),
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: validatingAdmissionPolicyTable(),
 	}
@@ -148,10 +134,7 @@ func validatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 		Versions: []*engine.Version{engine.VersionOf[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList](
 			v1, func(b *admissionv1.ValidatingAdmissionPolicyBinding) { defaultMatch(b.Spec.MatchResources) })},
 		Rules: engine.Typed[*admissionv1.ValidatingAdmissionPolicyBinding]{
-			PrepareCreate: func(_ context.Context, b *admissionv1.ValidatingAdmissionPolicyBinding) { b.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, b, old *admissionv1.ValidatingAdmissionPolicyBinding) {
-				rules.RaiseGeneration(&b.ObjectMeta, &old.ObjectMeta, b.Spec, old.Spec)
-			},
+			CountsSpec:           true,
 			Validate:             v.validateValidatingBinding,
 			ValidateUpdate:       v.validateValidatingBindingUpdate,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicyBinding](v),
@@ -178,10 +161,7 @@ func mutatingAdmissionPolicies(v *validator) *engine.Resource {
 			engine.VersionOf[admissionv1alpha1.MutatingAdmissionPolicy, admissionv1alpha1.MutatingAdmissionPolicyList](admissionv1alpha1.SchemeGroupVersion, nil),
 		),
 		Rules: engine.Typed[*admissionv1.MutatingAdmissionPolicy]{
-			PrepareCreate: func(_ context.Context, p *admissionv1.MutatingAdmissionPolicy) { p.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, p, old *admissionv1.MutatingAdmissionPolicy) {
-				rules.RaiseGeneration(&p.ObjectMeta, &old.ObjectMeta, p.Spec, old.Spec)
-			},
+			CountsSpec:           true,
 			Validate:             v.validateMutatingPolicy,
 			ValidateUpdate:       v.validateMutatingPolicyUpdate,
 			Warn:                 warnName[*admissionv1.MutatingAdmissionPolicy](v),
@@ -204,10 +184,7 @@ func mutatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 			engine.VersionOf[admissionv1alpha1.MutatingAdmissionPolicyBinding, admissionv1alpha1.MutatingAdmissionPolicyBindingList](admissionv1alpha1.SchemeGroupVersion, nil),
 		),
 		Rules: engine.Typed[*admissionv1.MutatingAdmissionPolicyBinding]{
-			PrepareCreate: func(_ context.Context, b *admissionv1.MutatingAdmissionPolicyBinding) { b.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, b, old *admissionv1.MutatingAdmissionPolicyBinding) {
-				rules.RaiseGeneration(&b.ObjectMeta, &old.ObjectMeta, b.Spec, old.Spec)
-			},
+			CountsSpec:           true,
 			Validate:             v.validateMutatingBinding,
 			ValidateUpdate:       v.validateMutatingBindingUpdate,
 			Warn:                 warnName[*admissionv1.MutatingAdmissionPolicyBinding](v),

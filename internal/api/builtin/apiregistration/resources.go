@@ -35,21 +35,18 @@ func apiServices(d Deps) *engine.Resource {
 		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[apiregistrationv1.APIService, apiregistrationv1.APIServiceList](v1, defaultAPIService)},
 		Rules: engine.Typed[*apiregistrationv1.APIService]{
+			StatusApart: true,
 			PrepareCreate: func(_ context.Context, s *apiregistrationv1.APIService) {
-				s.Status = apiregistrationv1.APIServiceStatus{}
 				if s.Spec.Service == nil {
 					s.Status.Conditions = []apiregistrationv1.APIServiceCondition{Local(d.Now())}
 				}
 			},
-			PrepareUpdate:        func(_ context.Context, s, old *apiregistrationv1.APIService) { s.Status = old.Status },
 			Validate:             validate,
 			ValidateUpdate:       validateUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*apiregistrationv1.APIService]{
 			PrepareUpdate: func(_ context.Context, s, old *apiregistrationv1.APIService) {
-				s.Spec = old.Spec
 				s.Labels = old.Labels
 				s.Annotations = old.Annotations
 				s.Finalizers = old.Finalizers

@@ -3,10 +3,7 @@
 package apiserverinternal
 
 import (
-	"context"
-
 	internalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/api/builtin/cells"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -24,22 +21,13 @@ func storageVersions() *engine.Resource {
 		Hub:      v1alpha1,
 		Versions: []*engine.Version{engine.VersionOf[internalv1alpha1.StorageVersion, internalv1alpha1.StorageVersionList](v1alpha1, nil)},
 		Rules: engine.Typed[*internalv1alpha1.StorageVersion]{
-			PrepareCreate: func(_ context.Context, v *internalv1alpha1.StorageVersion) {
-				v.Status = internalv1alpha1.StorageVersionStatus{}
-			},
-			PrepareUpdate:        func(_ context.Context, v, old *internalv1alpha1.StorageVersion) { v.Status = old.Status },
+			StatusApart:          true,
 			Validate:             validate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*internalv1alpha1.StorageVersion]{
-			PrepareUpdate: func(_ context.Context, v, old *internalv1alpha1.StorageVersion) {
-				v.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&v.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*internalv1alpha1.StorageVersion]{
 			ValidateUpdate:       validateStatusUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: table(),
 	}

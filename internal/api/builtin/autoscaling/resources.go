@@ -3,8 +3,6 @@
 package autoscaling
 
 import (
-	"context"
-
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -47,26 +45,13 @@ func horizontalPodAutoscalers(d Deps) *engine.Resource {
 		Hub:        v2,
 		Versions:   []*engine.Version{inV2, inV1},
 		Rules: engine.Typed[*autoscalingv2.HorizontalPodAutoscaler]{
-			PrepareCreate: func(_ context.Context, a *autoscalingv2.HorizontalPodAutoscaler) {
-				a.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
-				if d.Gates.Enabled(features.HPAGeneration) {
-					a.Generation = 1
-				}
-			},
-			PrepareUpdate: func(_ context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler) {
-				a.Status = old.Status
-				if d.Gates.Enabled(features.HPAGeneration) {
-					rules.RaiseGeneration(&a.ObjectMeta, &old.ObjectMeta, a.Spec, old.Spec)
-				}
-			},
+			StatusApart:    true,
+			CountsSpec:     d.Gates.Enabled(features.HPAGeneration),
 			Validate:       d.validate,
 			ValidateUpdate: d.validateUpdate,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*autoscalingv2.HorizontalPodAutoscaler]{
-			PrepareUpdate:  func(_ context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler) { a.Spec = old.Spec },
 			ValidateUpdate: validateStatus,
-			Reset:          engine.ResetSpec,
 		})},
 		Table: horizontalPodAutoscalerTable(),
 	}

@@ -50,7 +50,6 @@ func Resources(d Deps) []*engine.Resource {
 func certificateSigningRequests(d Deps) *engine.Resource {
 	status := engine.Typed[*certificatesv1.CertificateSigningRequest]{
 		PrepareUpdate: func(_ context.Context, r, old *certificatesv1.CertificateSigningRequest) {
-			r.Spec = old.Spec
 			keepConditions(r, old, certificatesv1.CertificateApproved)
 			keepConditions(r, old, certificatesv1.CertificateDenied)
 			d.stampConditions(r, old)

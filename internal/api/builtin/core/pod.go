@@ -35,7 +35,7 @@ func pods(d Deps) *engine.Resource {
 				return validatePodUpdate(p, old, podOptions(d, old))
 			},
 			Grace: podGrace,
-			Reset: resetStatus,
+			Reset: engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			streamSubresource("attach", "PodAttachOptions", attachOptions),

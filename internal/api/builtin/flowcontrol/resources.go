@@ -26,22 +26,14 @@ func flowSchemas() *engine.Resource {
 		Hub:      v1,
 		Versions: []*engine.Version{engine.VersionOf[flowcontrolv1.FlowSchema, flowcontrolv1.FlowSchemaList](v1, defaultFlowSchema)},
 		Rules: engine.Typed[*flowcontrolv1.FlowSchema]{
-			PrepareCreate: func(_ context.Context, s *flowcontrolv1.FlowSchema) {
-				s.Status = flowcontrolv1.FlowSchemaStatus{}
-				s.Generation = 1
-			},
-			PrepareUpdate: func(_ context.Context, s, old *flowcontrolv1.FlowSchema) {
-				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
-				s.Status = old.Status
-			},
+			StatusApart:    true,
+			CountsSpec:     true,
 			Validate:       validateFlowSchema,
 			ValidateUpdate: validateFlowSchemaUpdate,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*flowcontrolv1.FlowSchema]{
 			PrepareUpdate: func(_ context.Context, s, old *flowcontrolv1.FlowSchema) {
 				keepMetadata(&s.ObjectMeta, &old.ObjectMeta)
-				s.Spec = old.Spec
 			},
 			ValidateUpdate: validateFlowSchemaStatus,
 			Reset:          engine.ResetSpecAndMetadata,
@@ -62,22 +54,14 @@ func priorityLevelConfigurations() *engine.Resource {
 		Versions: []*engine.Version{engine.VersionOf[flowcontrolv1.PriorityLevelConfiguration, flowcontrolv1.PriorityLevelConfigurationList](
 			v1, defaultPriorityLevel)},
 		Rules: engine.Typed[*flowcontrolv1.PriorityLevelConfiguration]{
-			PrepareCreate: func(_ context.Context, l *flowcontrolv1.PriorityLevelConfiguration) {
-				l.Status = flowcontrolv1.PriorityLevelConfigurationStatus{}
-				l.Generation = 1
-			},
-			PrepareUpdate: func(_ context.Context, l, old *flowcontrolv1.PriorityLevelConfiguration) {
-				rules.RaiseGeneration(&l.ObjectMeta, &old.ObjectMeta, l.Spec, old.Spec)
-				l.Status = old.Status
-			},
+			StatusApart:    true,
+			CountsSpec:     true,
 			Validate:       validatePriorityLevelConfiguration,
 			ValidateUpdate: validatePriorityLevelConfigurationUpdate,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*flowcontrolv1.PriorityLevelConfiguration]{
 			PrepareUpdate: func(_ context.Context, l, old *flowcontrolv1.PriorityLevelConfiguration) {
 				keepMetadata(&l.ObjectMeta, &old.ObjectMeta)
-				l.Spec = old.Spec
 			},
 			ValidateUpdate: validatePriorityLevelConfigurationStatus,
 			Reset:          engine.ResetSpecAndMetadata,

@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"context"
 	"fmt"
 
 	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
@@ -23,21 +22,14 @@ func poolStatusRequests(v *validator) *engine.Resource {
 		Versions: []*engine.Version{engine.VersionOf[resourcev1alpha3.ResourcePoolStatusRequest, resourcev1alpha3.ResourcePoolStatusRequestList](
 			gv, func(r *resourcev1alpha3.ResourcePoolStatusRequest) { rules.DefaultPtr(&r.Spec.Limit, 100) })},
 		Rules: engine.Typed[*resourcev1alpha3.ResourcePoolStatusRequest]{
-			PrepareCreate:        func(_ context.Context, r *resourcev1alpha3.ResourcePoolStatusRequest) { r.Status = nil },
-			PrepareUpdate:        func(_ context.Context, r, old *resourcev1alpha3.ResourcePoolStatusRequest) { r.Status = old.Status },
+			StatusApart:          true,
 			Validate:             v.validatePoolStatusRequest,
 			ValidateUpdate:       validatePoolStatusRequestUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*resourcev1alpha3.ResourcePoolStatusRequest]{
-			PrepareUpdate: func(_ context.Context, r, old *resourcev1alpha3.ResourcePoolStatusRequest) {
-				r.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*resourcev1alpha3.ResourcePoolStatusRequest]{
 			ValidateUpdate:       validatePoolStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: poolStatusTable(),
 	}

@@ -11,12 +11,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/object/features"
-	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
 var v1 = resourcev1.SchemeGroupVersion
@@ -63,10 +61,7 @@ func deviceClasses(v *validator) *engine.Resource {
 			engine.VersionOf[resourcev1beta1.DeviceClass, resourcev1beta1.DeviceClassList](v1beta1, nil),
 		),
 		Rules: engine.Typed[*resourcev1.DeviceClass]{
-			PrepareCreate: func(_ context.Context, c *resourcev1.DeviceClass) { c.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, c, old *resourcev1.DeviceClass) {
-				rules.RaiseGeneration(&c.ObjectMeta, &old.ObjectMeta, c.Spec, old.Spec)
-			},
+			CountsSpec:     true,
 			Validate:       v.validateDeviceClass,
 			ValidateUpdate: v.validateDeviceClassUpdate,
 		}.Rules(),
@@ -85,22 +80,15 @@ func resourceClaims(v *validator) *engine.Resource {
 			engine.VersionOf[resourcev1beta2.ResourceClaim, resourcev1beta2.ResourceClaimList](resourcev1beta2.SchemeGroupVersion, nil),
 		), claimV1beta1()),
 		Rules: engine.Typed[*resourcev1.ResourceClaim]{
-			PrepareCreate: func(_ context.Context, c *resourcev1.ResourceClaim) {
-				c.Status = resourcev1.ResourceClaimStatus{}
-			},
-			PrepareUpdate:  func(_ context.Context, c, old *resourcev1.ResourceClaim) { c.Status = old.Status },
+			StatusApart:    true,
 			Validate:       v.validateResourceClaim,
 			ValidateUpdate: v.validateResourceClaimUpdate,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*resourcev1.ResourceClaim]{
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*resourcev1.ResourceClaim]{
 			PrepareUpdate: func(_ context.Context, c, old *resourcev1.ResourceClaim) {
-				c.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&c.ObjectMeta, &old.ObjectMeta)
 				dropDeallocated(c, old)
 			},
 			ValidateUpdate: v.validateResourceClaimStatus,
-			Reset:          engine.ResetSpecAndMetadata,
 		})},
 		Table: resourceClaimTable(),
 	}
@@ -136,12 +124,7 @@ func resourceSlices(v *validator) *engine.Resource {
 			engine.VersionOf[resourcev1beta2.ResourceSlice, resourcev1beta2.ResourceSliceList](resourcev1beta2.SchemeGroupVersion, nil),
 		), sliceV1beta1(v.Deps)),
 		Rules: engine.Typed[*resourcev1.ResourceSlice]{
-			PrepareCreate: func(_ context.Context, s *resourcev1.ResourceSlice) {
-				s.Generation = 1
-			},
-			PrepareUpdate: func(_ context.Context, s, old *resourcev1.ResourceSlice) {
-				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
-			},
+			CountsSpec:     true,
 			Validate:       v.validateResourceSlice,
 			ValidateUpdate: v.validateResourceSliceUpdate,
 			Warn: func(_ context.Context, s, _ *resourcev1.ResourceSlice) []string {

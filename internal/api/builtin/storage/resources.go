@@ -11,7 +11,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	storagev1beta1 "k8s.io/api/storage/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -87,23 +86,14 @@ func volumeAttachments() *engine.Resource {
 		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList](v1, defaultVolumeAttachment)},
 		Rules: engine.Typed[*storagev1.VolumeAttachment]{
-			PrepareCreate: func(_ context.Context, a *storagev1.VolumeAttachment) {
-				a.Status = storagev1.VolumeAttachmentStatus{}
-			},
-			PrepareUpdate:        func(_ context.Context, a, old *storagev1.VolumeAttachment) { a.Status = old.Status },
+			StatusApart:          true,
 			Validate:             validateVolumeAttachment,
 			ValidateUpdate:       validateVolumeAttachmentUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*storagev1.VolumeAttachment]{
-			PrepareUpdate: func(_ context.Context, a, old *storagev1.VolumeAttachment) {
-				a.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&a.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*storagev1.VolumeAttachment]{
 			ValidateUpdate:       validateVolumeAttachmentUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: volumeAttachmentTable(),
 	}
@@ -117,21 +107,14 @@ func csiNodes() *engine.Resource {
 		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSINode, storagev1.CSINodeList](v1, nil)},
 		Rules: engine.Typed[*storagev1.CSINode]{
-			PrepareCreate:        func(_ context.Context, n *storagev1.CSINode) { n.Status = storagev1.CSINodeStatus{} },
-			PrepareUpdate:        func(_ context.Context, n, old *storagev1.CSINode) { n.Status = old.Status },
+			StatusApart:          true,
 			Validate:             validateCSINode,
 			ValidateUpdate:       validateCSINodeUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*storagev1.CSINode]{
-			PrepareUpdate: func(_ context.Context, n, old *storagev1.CSINode) {
-				n.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&n.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*storagev1.CSINode]{
 			ValidateUpdate:       validateCSINodeStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetFields([]string{"metadata"}, []string{"spec"}),
 		})},
 		Table: csiNodeTable(),
 	}

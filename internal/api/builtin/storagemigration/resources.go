@@ -3,8 +3,6 @@
 package storagemigration
 
 import (
-	"context"
-
 	migrationv1 "k8s.io/api/storagemigration/v1"
 	migrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,23 +43,14 @@ func storageVersionMigrations() *engine.Resource {
 			engine.VersionOf[migrationv1beta1.StorageVersionMigration, migrationv1beta1.StorageVersionMigrationList](v1beta1, nil),
 		),
 		Rules: engine.Typed[*migrationv1.StorageVersionMigration]{
-			PrepareCreate: func(_ context.Context, m *migrationv1.StorageVersionMigration) {
-				m.Status = migrationv1.StorageVersionMigrationStatus{}
-			},
-			PrepareUpdate:        func(_ context.Context, m, old *migrationv1.StorageVersionMigration) { m.Status = old.Status },
+			StatusApart:          true,
 			Validate:             validate,
 			ValidateUpdate:       validateUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*migrationv1.StorageVersionMigration]{
-			PrepareUpdate: func(_ context.Context, m, old *migrationv1.StorageVersionMigration) {
-				m.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&m.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*migrationv1.StorageVersionMigration]{
 			ValidateUpdate:       validateStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: table(),
 	}
