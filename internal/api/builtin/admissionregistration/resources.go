@@ -34,14 +34,14 @@ type Deps struct {
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
 	v := &validator{Deps: d, cel: newCompiler()}
-	all := []*engine.Resource{
+	all := engine.Kinds(
 		mutatingAdmissionPolicies(v),
 		mutatingAdmissionPolicyBindings(v),
 		mutatingWebhookConfigurations(v),
 		validatingAdmissionPolicies(v),
 		validatingAdmissionPolicyBindings(v),
 		validatingWebhookConfigurations(v),
-	}
+	)
 	for _, r := range all {
 		r.AwaitSeen = true
 		r.Rules = v.reserves(r.Rules)
@@ -54,10 +54,8 @@ func categories() []string { return []string{"api-extensions"} }
 
 func mutatingWebhookConfigurations(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "mutatingwebhookconfigurations", Singular: "mutatingwebhookconfiguration", Kind: "MutatingWebhookConfiguration",
+		Plural: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration",
 		Categories: categories(),
-		Prefix:     "mutatingwebhookconfigurations",
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](
 			v1, defaultMutatingWebhooks)},
 		Rules: engine.Typed[*admissionv1.MutatingWebhookConfiguration]{
@@ -78,10 +76,8 @@ func mutatingWebhookConfigurations(v *validator) *engine.Resource {
 
 func validatingWebhookConfigurations(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "validatingwebhookconfigurations", Singular: "validatingwebhookconfiguration", Kind: "ValidatingWebhookConfiguration",
+		Plural: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration",
 		Categories: categories(),
-		Prefix:     "validatingwebhookconfigurations",
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](
 			v1, defaultValidatingWebhooks)},
 		Rules: engine.Typed[*admissionv1.ValidatingWebhookConfiguration]{
@@ -102,10 +98,8 @@ func validatingWebhookConfigurations(v *validator) *engine.Resource {
 
 func validatingAdmissionPolicies(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "validatingadmissionpolicies", Singular: "validatingadmissionpolicy", Kind: "ValidatingAdmissionPolicy",
+		Plural: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy",
 		Categories: categories(),
-		Prefix:     "validatingadmissionpolicies",
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList](
 			v1, defaultValidatingPolicy)},
 		Rules: engine.Typed[*admissionv1.ValidatingAdmissionPolicy]{
@@ -127,10 +121,8 @@ func validatingAdmissionPolicies(v *validator) *engine.Resource {
 
 func validatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "validatingadmissionpolicybindings", Singular: "validatingadmissionpolicybinding", Kind: "ValidatingAdmissionPolicyBinding",
+		Plural: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding",
 		Categories: categories(),
-		Prefix:     "validatingadmissionpolicybindings",
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList](
 			v1, func(b *admissionv1.ValidatingAdmissionPolicyBinding) { defaultMatch(b.Spec.MatchResources) })},
 		Rules: engine.Typed[*admissionv1.ValidatingAdmissionPolicyBinding]{
@@ -151,10 +143,8 @@ var v1beta1 = schema.GroupVersion{Group: admissionv1.GroupName, Version: "v1beta
 func mutatingAdmissionPolicies(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Stored: &engine.Stored{GroupVersion: v1beta1},
-		Plural: "mutatingadmissionpolicies", Singular: "mutatingadmissionpolicy", Kind: "MutatingAdmissionPolicy",
+		Plural: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy",
 		Categories: categories(),
-		Prefix:     "mutatingadmissionpolicies",
-		Hub:        v1,
 		Versions: engine.Renamed(engine.VersionOf[admissionv1.MutatingAdmissionPolicy, admissionv1.MutatingAdmissionPolicyList](
 			v1, defaultMutatingPolicy),
 			engine.VersionOf[admissionv1beta1.MutatingAdmissionPolicy, admissionv1beta1.MutatingAdmissionPolicyList](admissionv1beta1.SchemeGroupVersion, nil),
@@ -174,10 +164,8 @@ func mutatingAdmissionPolicies(v *validator) *engine.Resource {
 func mutatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Stored: &engine.Stored{GroupVersion: v1beta1},
-		Plural: "mutatingadmissionpolicybindings", Singular: "mutatingadmissionpolicybinding", Kind: "MutatingAdmissionPolicyBinding",
+		Plural: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding",
 		Categories: categories(),
-		Prefix:     "mutatingadmissionpolicybindings",
-		Hub:        v1,
 		Versions: engine.Renamed(engine.VersionOf[admissionv1.MutatingAdmissionPolicyBinding, admissionv1.MutatingAdmissionPolicyBindingList](
 			v1, func(b *admissionv1.MutatingAdmissionPolicyBinding) { defaultMatch(b.Spec.MatchResources) }),
 			engine.VersionOf[admissionv1beta1.MutatingAdmissionPolicyBinding, admissionv1beta1.MutatingAdmissionPolicyBindingList](admissionv1beta1.SchemeGroupVersion, nil),

@@ -18,17 +18,16 @@ var v1 = apiextensionsv1.SchemeGroupVersion
 
 // Resources returns every resource of the group.
 func Resources() []*engine.Resource {
-	return []*engine.Resource{customResourceDefinitions()}
+	return engine.Kinds(customResourceDefinitions())
 }
 
 func customResourceDefinitions() *engine.Resource {
 	return &engine.Resource{
-		Plural: "customresourcedefinitions", Singular: "customresourcedefinition", Kind: "CustomResourceDefinition",
+		Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition",
 		ShortNames: []string{"crd", "crds"},
 		Categories: []string{"api-extensions"},
 		Prefix:     "apiextensions.k8s.io/customresourcedefinitions",
 		Stored:     stored(),
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](
 			v1, setDefaults)},
 		Rules: engine.Typed[*apiextensionsv1.CustomResourceDefinition]{

@@ -23,16 +23,15 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{apiServices(d)}
+	return engine.Kinds(apiServices(d))
 }
 
 func apiServices(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Stored: &engine.Stored{GroupVersion: v1, JSON: true},
-		Plural: "apiservices", Singular: "apiservice", Kind: "APIService",
+		Plural: "apiservices", Kind: "APIService",
 		Categories: []string{"api-extensions"},
 		Prefix:     "apiregistration.k8s.io/apiservices",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[apiregistrationv1.APIService, apiregistrationv1.APIServiceList](v1, defaultAPIService)},
 		Rules: engine.Typed[*apiregistrationv1.APIService]{
 			StatusApart: true,

@@ -12,13 +12,11 @@ import (
 var v1alpha1 = internalv1alpha1.SchemeGroupVersion
 
 // Resources returns every resource of the group.
-func Resources() []*engine.Resource { return []*engine.Resource{storageVersions()} }
+func Resources() []*engine.Resource { return engine.Kinds(storageVersions()) }
 
 func storageVersions() *engine.Resource {
 	return &engine.Resource{
-		Plural: "storageversions", Singular: "storageversion", Kind: "StorageVersion",
-		Prefix:   "storageversions",
-		Hub:      v1alpha1,
+		Plural: "storageversions", Kind: "StorageVersion",
 		Versions: []*engine.Version{engine.VersionOf[internalv1alpha1.StorageVersion, internalv1alpha1.StorageVersionList](v1alpha1, nil)},
 		Rules: engine.Typed[*internalv1alpha1.StorageVersion]{
 			StatusApart:          true,

@@ -16,12 +16,10 @@ import (
 
 func daemonSets(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "daemonsets", Singular: "daemonset", Kind: "DaemonSet",
+		Plural: "daemonsets", Kind: "DaemonSet",
 		ShortNames: []string{"ds"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "daemonsets",
-		Hub:        v1,
 		Versions:   []*engine.Version{daemonSetVersion()},
 		Rules: engine.Typed[*appsv1.DaemonSet]{
 			StatusApart: true,

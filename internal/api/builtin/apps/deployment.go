@@ -15,12 +15,10 @@ import (
 
 func deployments(deps Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "deployments", Singular: "deployment", Kind: "Deployment",
+		Plural: "deployments", Kind: "Deployment",
 		ShortNames: []string{"deploy"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "deployments",
-		Hub:        v1,
 		Versions:   []*engine.Version{deploymentVersion()},
 		Rules: engine.Typed[*appsv1.Deployment]{
 			StatusApart: true,

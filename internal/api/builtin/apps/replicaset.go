@@ -15,12 +15,10 @@ import (
 
 func replicaSets(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "replicasets", Singular: "replicaset", Kind: "ReplicaSet",
+		Plural: "replicasets", Kind: "ReplicaSet",
 		ShortNames: []string{"rs"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "replicasets",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[appsv1.ReplicaSet, appsv1.ReplicaSetList](v1, defaultReplicaSet)},
 		Rules: engine.Typed[*appsv1.ReplicaSet]{
 			StatusApart: true,

@@ -16,12 +16,10 @@ import (
 
 func statefulSets(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "statefulsets", Singular: "statefulset", Kind: "StatefulSet",
+		Plural: "statefulsets", Kind: "StatefulSet",
 		ShortNames: []string{"sts"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "statefulsets",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[appsv1.StatefulSet, appsv1.StatefulSetList](v1, d.defaultStatefulSet)},
 		Rules: engine.Typed[*appsv1.StatefulSet]{
 			StatusApart: true,

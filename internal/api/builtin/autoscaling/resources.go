@@ -28,7 +28,7 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{horizontalPodAutoscalers(d)}
+	return engine.Kinds(horizontalPodAutoscalers(d))
 }
 
 func horizontalPodAutoscalers(d Deps) *engine.Resource {
@@ -37,12 +37,10 @@ func horizontalPodAutoscalers(d Deps) *engine.Resource {
 	inV2 := engine.VersionOf[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](v2, defaultV2)
 	inV2.ToHub = dropV1Annotations
 	return &engine.Resource{
-		Plural: "horizontalpodautoscalers", Singular: "horizontalpodautoscaler", Kind: "HorizontalPodAutoscaler",
+		Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler",
 		ShortNames: []string{"hpa"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "horizontalpodautoscalers",
-		Hub:        v2,
 		Versions:   []*engine.Version{inV2, inV1},
 		Rules: engine.Typed[*autoscalingv2.HorizontalPodAutoscaler]{
 			StatusApart:    true,

@@ -13,12 +13,10 @@ import (
 
 func cronJobs(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "cronjobs", Singular: "cronjob", Kind: "CronJob",
+		Plural: "cronjobs", Kind: "CronJob",
 		ShortNames: []string{"cj"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "cronjobs",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[batchv1.CronJob, batchv1.CronJobList](v1, defaultCronJob)},
 		Rules: engine.Typed[*batchv1.CronJob]{
 			StatusApart: true,

@@ -28,11 +28,9 @@ func warnJobDelete(o *metav1.DeleteOptions) string {
 
 func jobs(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "jobs", Singular: "job", Kind: "Job",
+		Plural: "jobs", Kind: "Job",
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "jobs",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[batchv1.Job, batchv1.JobList](v1, defaultJob)},
 
 		LateDefaults: true,

@@ -28,9 +28,8 @@ func podCertificateRequests(d Deps) *engine.Resource {
 		v.FieldLabels = podCertificateLabels()
 	}
 	return &engine.Resource{
-		Plural: "podcertificaterequests", Singular: "podcertificaterequest", Kind: "PodCertificateRequest",
+		Plural: "podcertificaterequests", Kind: "PodCertificateRequest",
 		Namespaced: true,
-		Prefix:     "podcertificaterequests",
 		Hub:        v1beta1,
 		Versions:   versions,
 		Rules: engine.Typed[*certificatesv1beta1.PodCertificateRequest]{

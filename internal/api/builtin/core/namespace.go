@@ -19,11 +19,9 @@ func namespaces() *engine.Resource {
 		ValidateUpdate: validateFinalize,
 	}.Rules()
 	return &engine.Resource{
-		Plural: "namespaces", Singular: "namespace", Kind: "Namespace",
+		Plural: "namespaces", Kind: "Namespace",
 		ShortNames:    []string{"ns"},
-		Prefix:        "namespaces",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.Namespace, corev1.NamespaceList](v1, defaultNamespace)),
 		// A collection of namespaces cannot be deleted: each must finalize its own content.
 		Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"},

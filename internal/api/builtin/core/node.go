@@ -18,10 +18,9 @@ import (
 
 func nodes(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "nodes", Singular: "node", Kind: "Node",
+		Plural: "nodes", Kind: "Node",
 		ShortNames: []string{"no"},
 		Prefix:     "minions",
-		Hub:        v1,
 		Versions:   only(engine.VersionOf[corev1.Node, corev1.NodeList](v1, defaultNode)),
 		Rules: engine.Typed[*corev1.Node]{
 			// A new node may have a status: kubelets register with one.

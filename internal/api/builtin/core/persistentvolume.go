@@ -17,11 +17,9 @@ import (
 func persistentVolumes(d Deps) *engine.Resource {
 	now := func() *metav1.Time { return &metav1.Time{Time: d.Now()} }
 	return &engine.Resource{
-		Plural: "persistentvolumes", Singular: "persistentvolume", Kind: "PersistentVolume",
+		Plural: "persistentvolumes", Kind: "PersistentVolume",
 		ShortNames:    []string{"pv"},
-		Prefix:        "persistentvolumes",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.PersistentVolume, corev1.PersistentVolumeList](v1, defaultPersistentVolume)),
 		Rules: engine.Typed[*corev1.PersistentVolume]{
 			StatusApart: true,

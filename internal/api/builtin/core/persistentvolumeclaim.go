@@ -12,12 +12,10 @@ import (
 
 func persistentVolumeClaims() *engine.Resource {
 	return &engine.Resource{
-		Plural: "persistentvolumeclaims", Singular: "persistentvolumeclaim", Kind: "PersistentVolumeClaim",
+		Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim",
 		ShortNames:    []string{"pvc"},
 		Namespaced:    true,
-		Prefix:        "persistentvolumeclaims",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](v1, defaultClaim)),
 		Rules: engine.Typed[*corev1.PersistentVolumeClaim]{
 			StatusApart: true,

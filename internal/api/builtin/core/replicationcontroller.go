@@ -19,12 +19,11 @@ import (
 
 func replicationControllers(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "replicationcontrollers", Singular: "replicationcontroller", Kind: "ReplicationController",
+		Plural: "replicationcontrollers", Kind: "ReplicationController",
 		ShortNames: []string{"rc"},
 		Categories: []string{"all"},
 		Namespaced: true,
 		Prefix:     "controllers",
-		Hub:        v1,
 		Versions: only(engine.VersionOf[corev1.ReplicationController, corev1.ReplicationControllerList](
 			v1, defaultReplicationController)),
 		Rules: engine.Typed[*corev1.ReplicationController]{

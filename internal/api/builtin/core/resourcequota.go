@@ -14,12 +14,10 @@ import (
 
 func resourceQuotas() *engine.Resource {
 	return &engine.Resource{
-		Plural: "resourcequotas", Singular: "resourcequota", Kind: "ResourceQuota",
+		Plural: "resourcequotas", Kind: "ResourceQuota",
 		ShortNames:    []string{"quota"},
 		Namespaced:    true,
-		Prefix:        "resourcequotas",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.ResourceQuota, corev1.ResourceQuotaList](v1, defaultResourceQuota)),
 		Rules: engine.Typed[*corev1.ResourceQuota]{
 			StatusApart:    true,

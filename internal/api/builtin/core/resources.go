@@ -54,7 +54,7 @@ type Objects interface {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{
+	return engine.Kinds(
 		bindings(d),
 		componentStatuses(d),
 		configMaps(),
@@ -72,7 +72,7 @@ func Resources(d Deps) []*engine.Resource {
 		secrets(),
 		serviceAccounts(d),
 		services(d),
-	}
+	)
 }
 
 var (

@@ -16,13 +16,12 @@ import (
 func services(d Deps) *engine.Resource {
 	a := allocator{d.Addresses, d.NodePorts, d.sloppy()}
 	return &engine.Resource{
-		Plural: "services", Singular: "service", Kind: "Service",
+		Plural: "services", Kind: "Service",
 		ShortNames:    []string{"svc"},
 		Categories:    []string{"all"},
 		Namespaced:    true,
 		Prefix:        "services/specs",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.Service, corev1.ServiceList](v1, defaultService)),
 		Rules: engine.Typed[*corev1.Service]{
 			StatusApart:    true,

@@ -16,14 +16,12 @@ var v1 = flowcontrolv1.SchemeGroupVersion
 
 // Resources returns every resource of the group.
 func Resources() []*engine.Resource {
-	return []*engine.Resource{flowSchemas(), priorityLevelConfigurations()}
+	return engine.Kinds(flowSchemas(), priorityLevelConfigurations())
 }
 
 func flowSchemas() *engine.Resource {
 	return &engine.Resource{
-		Plural: "flowschemas", Singular: "flowschema", Kind: "FlowSchema",
-		Prefix:   "flowschemas",
-		Hub:      v1,
+		Plural: "flowschemas", Kind: "FlowSchema",
 		Versions: []*engine.Version{engine.VersionOf[flowcontrolv1.FlowSchema, flowcontrolv1.FlowSchemaList](v1, defaultFlowSchema)},
 		Rules: engine.Typed[*flowcontrolv1.FlowSchema]{
 			StatusApart:    true,
@@ -48,9 +46,7 @@ func defaultFlowSchema(s *flowcontrolv1.FlowSchema) {
 
 func priorityLevelConfigurations() *engine.Resource {
 	return &engine.Resource{
-		Plural: "prioritylevelconfigurations", Singular: "prioritylevelconfiguration", Kind: "PriorityLevelConfiguration",
-		Prefix: "prioritylevelconfigurations",
-		Hub:    v1,
+		Plural: "prioritylevelconfigurations", Kind: "PriorityLevelConfiguration",
 		Versions: []*engine.Version{engine.VersionOf[flowcontrolv1.PriorityLevelConfiguration, flowcontrolv1.PriorityLevelConfigurationList](
 			v1, defaultPriorityLevel)},
 		Rules: engine.Typed[*flowcontrolv1.PriorityLevelConfiguration]{

@@ -26,15 +26,13 @@ func Resources(d Deps) []*engine.Resource {
 	if !d.Gates.Enabled(features.EvictionRequestAPI) {
 		return nil
 	}
-	return []*engine.Resource{evictions(d), evictionRequests()}
+	return engine.Kinds(evictions(d), evictionRequests())
 }
 
 func evictionRequests() *engine.Resource {
 	return &engine.Resource{
-		Plural: "evictionrequests", Singular: "evictionrequest", Kind: "EvictionRequest",
+		Plural: "evictionrequests", Kind: "EvictionRequest",
 		Namespaced: true,
-		Prefix:     "evictionrequests",
-		Hub:        v1alpha1,
 		Versions:   []*engine.Version{engine.VersionOf[lifecyclev1alpha1.EvictionRequest, lifecyclev1alpha1.EvictionRequestList](v1alpha1, nil)},
 		Rules: engine.Typed[*lifecyclev1alpha1.EvictionRequest]{
 			StatusApart:          true,
@@ -53,10 +51,8 @@ func evictionRequests() *engine.Resource {
 
 func evictions(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "evictions", Singular: "eviction", Kind: "Eviction",
+		Plural: "evictions", Kind: "Eviction",
 		Namespaced: true,
-		Prefix:     "evictions",
-		Hub:        v1alpha1,
 		Versions:   []*engine.Version{engine.VersionOf[lifecyclev1alpha1.Eviction, lifecyclev1alpha1.EvictionList](v1alpha1, nil)},
 		Rules: engine.Typed[*lifecyclev1alpha1.Eviction]{
 			StatusApart:          true,

@@ -14,11 +14,10 @@ const classAnnotation = "kubernetes.io/ingress.class"
 
 func ingresses(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "ingresses", Singular: "ingress", Kind: "Ingress",
+		Plural: "ingresses", Kind: "Ingress",
 		ShortNames: []string{"ing"},
 		Namespaced: true,
 		Prefix:     "ingress",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[networkingv1.Ingress, networkingv1.IngressList](v1, nil)},
 		Rules: engine.Typed[*networkingv1.Ingress]{
 			StatusApart:    true,

@@ -9,9 +9,7 @@ import (
 
 func ingressClasses() *engine.Resource {
 	return &engine.Resource{
-		Plural: "ingressclasses", Singular: "ingressclass", Kind: "IngressClass",
-		Prefix:   "ingressclasses",
-		Hub:      v1,
+		Plural: "ingressclasses", Kind: "IngressClass",
 		Versions: []*engine.Version{engine.VersionOf[networkingv1.IngressClass, networkingv1.IngressClassList](v1, defaultIngressClass)},
 		Rules: engine.Typed[*networkingv1.IngressClass]{
 			CountsSpec:     true,

@@ -9,9 +9,7 @@ import (
 
 func serviceCIDRs() *engine.Resource {
 	return &engine.Resource{
-		Plural: "servicecidrs", Singular: "servicecidr", Kind: "ServiceCIDR",
-		Prefix: "servicecidrs",
-		Hub:    v1,
+		Plural: "servicecidrs", Kind: "ServiceCIDR",
 		Versions: engine.Renamed(engine.VersionOf[networkingv1.ServiceCIDR, networkingv1.ServiceCIDRList](v1, nil),
 			engine.VersionOf[networkingv1beta1.ServiceCIDR, networkingv1beta1.ServiceCIDRList](networkingv1beta1.SchemeGroupVersion, nil),
 		),

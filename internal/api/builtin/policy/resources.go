@@ -12,16 +12,14 @@ var v1 = policyv1.SchemeGroupVersion
 
 // Resources returns every resource of the group.
 func Resources() []*engine.Resource {
-	return []*engine.Resource{podDisruptionBudgets()}
+	return engine.Kinds(podDisruptionBudgets())
 }
 
 func podDisruptionBudgets() *engine.Resource {
 	return &engine.Resource{
-		Plural: "poddisruptionbudgets", Singular: "poddisruptionbudget", Kind: "PodDisruptionBudget",
+		Plural: "poddisruptionbudgets", Kind: "PodDisruptionBudget",
 		ShortNames: []string{"pdb"},
 		Namespaced: true,
-		Prefix:     "poddisruptionbudgets",
-		Hub:        v1,
 		Former:     &engine.Former{GroupVersion: schema.GroupVersion{Group: v1.Group, Version: "v1beta1"}, Read: func(obj engine.Object) { readBeta(obj.(*policyv1.PodDisruptionBudget)) }},
 		Versions:   []*engine.Version{engine.VersionOf[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](v1, stripReserved)},
 		Rules: engine.Typed[*policyv1.PodDisruptionBudget]{

@@ -15,10 +15,8 @@ import (
 func poolStatusRequests(v *validator) *engine.Resource {
 	gv := resourcev1alpha3.SchemeGroupVersion
 	return &engine.Resource{
-		Plural: "resourcepoolstatusrequests", Singular: "resourcepoolstatusrequest", Kind: "ResourcePoolStatusRequest",
+		Plural: "resourcepoolstatusrequests", Kind: "ResourcePoolStatusRequest",
 		ReturnDeleted: true,
-		Prefix:        "resourcepoolstatusrequests",
-		Hub:           gv,
 		Versions: []*engine.Version{engine.VersionOf[resourcev1alpha3.ResourcePoolStatusRequest, resourcev1alpha3.ResourcePoolStatusRequestList](
 			gv, func(r *resourcev1alpha3.ResourcePoolStatusRequest) { rules.DefaultPtr(&r.Spec.Limit, 100) })},
 		Rules: engine.Typed[*resourcev1alpha3.ResourcePoolStatusRequest]{

@@ -40,22 +40,20 @@ type Deps struct {
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
 	v := &validator{Deps: d, cel: newExpressions(d.Gates)}
-	return []*engine.Resource{
+	return engine.Kinds(
 		deviceClasses(v),
 		deviceTaintRules(d),
 		resourceClaims(v),
 		resourceClaimTemplates(v),
 		resourceSlices(v),
 		poolStatusRequests(v),
-	}
+	)
 }
 
 func deviceClasses(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "deviceclasses", Singular: "deviceclass", Kind: "DeviceClass",
+		Plural: "deviceclasses", Kind: "DeviceClass",
 		ReturnDeleted: true,
-		Prefix:        "deviceclasses",
-		Hub:           v1,
 		Versions: engine.Renamed(engine.VersionOf[resourcev1.DeviceClass, resourcev1.DeviceClassList](v1, nil),
 			engine.VersionOf[resourcev1beta2.DeviceClass, resourcev1beta2.DeviceClassList](resourcev1beta2.SchemeGroupVersion, nil),
 			engine.VersionOf[resourcev1beta1.DeviceClass, resourcev1beta1.DeviceClassList](v1beta1, nil),
@@ -71,11 +69,9 @@ func deviceClasses(v *validator) *engine.Resource {
 
 func resourceClaims(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "resourceclaims", Singular: "resourceclaim", Kind: "ResourceClaim",
+		Plural: "resourceclaims", Kind: "ResourceClaim",
 		ReturnDeleted: true,
 		Namespaced:    true,
-		Prefix:        "resourceclaims",
-		Hub:           v1,
 		Versions: append(engine.Renamed(engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, v.defaultClaim),
 			engine.VersionOf[resourcev1beta2.ResourceClaim, resourcev1beta2.ResourceClaimList](resourcev1beta2.SchemeGroupVersion, nil),
 		), claimV1beta1()),
@@ -96,11 +92,9 @@ func resourceClaims(v *validator) *engine.Resource {
 
 func resourceClaimTemplates(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "resourceclaimtemplates", Singular: "resourceclaimtemplate", Kind: "ResourceClaimTemplate",
+		Plural: "resourceclaimtemplates", Kind: "ResourceClaimTemplate",
 		ReturnDeleted: true,
 		Namespaced:    true,
-		Prefix:        "resourceclaimtemplates",
-		Hub:           v1,
 		Versions: append(engine.Renamed(engine.VersionOf[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList](
 			v1, func(t *resourcev1.ResourceClaimTemplate) { v.defaultClaimSpec(&t.Spec.Spec) }),
 			engine.VersionOf[resourcev1beta2.ResourceClaimTemplate, resourcev1beta2.ResourceClaimTemplateList](resourcev1beta2.SchemeGroupVersion, nil),
@@ -115,10 +109,8 @@ func resourceClaimTemplates(v *validator) *engine.Resource {
 
 func resourceSlices(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "resourceslices", Singular: "resourceslice", Kind: "ResourceSlice",
+		Plural: "resourceslices", Kind: "ResourceSlice",
 		ReturnDeleted: true,
-		Prefix:        "resourceslices",
-		Hub:           v1,
 		Versions: append(engine.Renamed(engine.VersionOf[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](
 			v1, v.defaultSlice),
 			engine.VersionOf[resourcev1beta2.ResourceSlice, resourcev1beta2.ResourceSliceList](resourcev1beta2.SchemeGroupVersion, nil),

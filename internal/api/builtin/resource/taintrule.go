@@ -16,9 +16,7 @@ import (
 // deviceTaintRules are written by administrators, to taint devices whatever their drivers publish.
 func deviceTaintRules(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "devicetaintrules", Singular: "devicetaintrule", Kind: "DeviceTaintRule",
-		Prefix: "devicetaintrules",
-		Hub:    v1,
+		Plural: "devicetaintrules", Kind: "DeviceTaintRule",
 		// Upstream stores what 1.36 can read.
 		Stored: &engine.Stored{GroupVersion: resourcev1beta2.SchemeGroupVersion},
 		Versions: engine.Renamed(engine.VersionOf[resourcev1.DeviceTaintRule, resourcev1.DeviceTaintRuleList](v1, d.defaultTaintRule),

@@ -15,10 +15,8 @@ type compositePodGroup = schedulingv1alpha3.CompositePodGroup
 
 func (d Deps) compositePodGroups() *engine.Resource {
 	return &engine.Resource{
-		Plural: "compositepodgroups", Singular: "compositepodgroup", Kind: "CompositePodGroup",
+		Plural: "compositepodgroups", Kind: "CompositePodGroup",
 		Namespaced: true,
-		Prefix:     "compositepodgroups",
-		Hub:        v1alpha3,
 		Versions: []*engine.Version{engine.VersionOf[compositePodGroup, schedulingv1alpha3.CompositePodGroupList](
 			v1alpha3, d.defaultCompositePodGroup)},
 		Rules: engine.Typed[*compositePodGroup]{

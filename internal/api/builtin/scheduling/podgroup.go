@@ -18,9 +18,8 @@ type podGroup = schedulingv1alpha3.PodGroup
 
 func (d Deps) podGroups() *engine.Resource {
 	return &engine.Resource{
-		Plural: "podgroups", Singular: "podgroup", Kind: "PodGroup",
+		Plural: "podgroups", Kind: "PodGroup",
 		Namespaced: true,
-		Prefix:     "podgroups",
 		Hub:        v1alpha3,
 		Stored:     &engine.Stored{GroupVersion: v1beta1},
 		Versions: betaFirst(

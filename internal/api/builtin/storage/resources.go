@@ -28,23 +28,21 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{
+	return engine.Kinds(
 		csiDrivers(d),
 		csiNodes(),
 		csiStorageCapacities(),
 		storageClasses(),
 		volumeAttachments(),
 		volumeAttributesClasses(),
-	}
+	)
 }
 
 func storageClasses() *engine.Resource {
 	return &engine.Resource{
-		Plural: "storageclasses", Singular: "storageclass", Kind: "StorageClass",
+		Plural: "storageclasses", Kind: "StorageClass",
 		ReturnDeleted: true,
 		ShortNames:    []string{"sc"},
-		Prefix:        "storageclasses",
-		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.StorageClass, storagev1.StorageClassList](v1, defaultStorageClass)},
 		Rules: engine.Typed[*storagev1.StorageClass]{
 			Validate:       validateStorageClass,
@@ -62,11 +60,9 @@ func defaultStorageClass(c *storagev1.StorageClass) {
 
 func volumeAttributesClasses() *engine.Resource {
 	return &engine.Resource{
-		Plural: "volumeattributesclasses", Singular: "volumeattributesclass", Kind: "VolumeAttributesClass",
+		Plural: "volumeattributesclasses", Kind: "VolumeAttributesClass",
 		ReturnDeleted: true,
 		ShortNames:    []string{"vac"},
-		Prefix:        "volumeattributesclasses",
-		Hub:           v1,
 		Versions: engine.Renamed(engine.VersionOf[storagev1.VolumeAttributesClass, storagev1.VolumeAttributesClassList](v1, nil),
 			engine.VersionOf[storagev1beta1.VolumeAttributesClass, storagev1beta1.VolumeAttributesClassList](storagev1beta1.SchemeGroupVersion, nil),
 		),
@@ -80,10 +76,8 @@ func volumeAttributesClasses() *engine.Resource {
 
 func volumeAttachments() *engine.Resource {
 	return &engine.Resource{
-		Plural: "volumeattachments", Singular: "volumeattachment", Kind: "VolumeAttachment",
+		Plural: "volumeattachments", Kind: "VolumeAttachment",
 		ReturnDeleted: true,
-		Prefix:        "volumeattachments",
-		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList](v1, defaultVolumeAttachment)},
 		Rules: engine.Typed[*storagev1.VolumeAttachment]{
 			StatusApart:          true,
@@ -101,10 +95,8 @@ func volumeAttachments() *engine.Resource {
 
 func csiNodes() *engine.Resource {
 	return &engine.Resource{
-		Plural: "csinodes", Singular: "csinode", Kind: "CSINode",
+		Plural: "csinodes", Kind: "CSINode",
 		ReturnDeleted: true,
-		Prefix:        "csinodes",
-		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSINode, storagev1.CSINodeList](v1, nil)},
 		Rules: engine.Typed[*storagev1.CSINode]{
 			StatusApart:          true,
@@ -122,10 +114,8 @@ func csiNodes() *engine.Resource {
 
 func csiStorageCapacities() *engine.Resource {
 	return &engine.Resource{
-		Plural: "csistoragecapacities", Singular: "csistoragecapacity", Kind: "CSIStorageCapacity",
+		Plural: "csistoragecapacities", Kind: "CSIStorageCapacity",
 		Namespaced: true,
-		Prefix:     "csistoragecapacities",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[storagev1.CSIStorageCapacity, storagev1.CSIStorageCapacityList](v1, nil)},
 		Rules: engine.Typed[*storagev1.CSIStorageCapacity]{
 			Validate:             validateCSIStorageCapacity,
@@ -138,10 +128,8 @@ func csiStorageCapacities() *engine.Resource {
 
 func csiDrivers(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "csidrivers", Singular: "csidriver", Kind: "CSIDriver",
+		Plural: "csidrivers", Kind: "CSIDriver",
 		ReturnDeleted: true,
-		Prefix:        "csidrivers",
-		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSIDriver, storagev1.CSIDriverList](v1, d.defaultCSIDriver)},
 		Rules: engine.Typed[*storagev1.CSIDriver]{
 			PrepareUpdate: func(_ context.Context, d, old *storagev1.CSIDriver) {

@@ -28,14 +28,12 @@ func Resources(d Deps) []*engine.Resource {
 	if !d.Gates.Enabled(features.StorageVersionMigrator) {
 		return nil
 	}
-	return []*engine.Resource{storageVersionMigrations()}
+	return engine.Kinds(storageVersionMigrations())
 }
 
 func storageVersionMigrations() *engine.Resource {
 	return &engine.Resource{
-		Plural: "storageversionmigrations", Singular: "storageversionmigration", Kind: "StorageVersionMigration",
-		Prefix: "storageversionmigrations",
-		Hub:    v1,
+		Plural: "storageversionmigrations", Kind: "StorageVersionMigration",
 		// Upstream stores what 1.36 can read.
 		Stored: &engine.Stored{GroupVersion: v1beta1},
 		Versions: engine.Renamed(
