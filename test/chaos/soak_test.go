@@ -39,24 +39,26 @@ var (
 
 // soak is a cluster, everybody who uses it, and what came of it.
 type soak struct {
-	t          *testing.T
-	c          *cluster
-	can        able
-	out        string
-	etcd       *clientv3.Client
-	clients    [members]*kubernetes.Clientset
-	objects    [members]dynamic.Interface
-	kinds      []schema.GroupVersionResource
-	mirrors    []*mirror
-	programs   map[string]*program
-	changes    *churn.Cluster
-	people     *people
-	ledger     *ledger
-	disks      map[string]string // folders with a disk of their own, by process
-	base       [members]figures  // of the processes that run now, when they were first measured at rest
-	moment     string            // which rest it is
-	old        int64             // the revision of etcd at the first rest
-	reportData report
+	t        *testing.T
+	c        *cluster
+	can      able
+	out      string
+	etcd     *clientv3.Client
+	clients  [members]*kubernetes.Clientset
+	objects  [members]dynamic.Interface
+	kinds    []schema.GroupVersionResource
+	mirrors  []*mirror
+	programs map[string]*program
+	changes  *churn.Cluster
+	people   *people
+	ledger   *ledger
+	disks    map[string]string // folders with a disk of their own, by process
+	base     [members]figures  // of the processes that run now, when they were first measured at rest
+	moment   string            // which rest it is
+	mu       sync.Mutex
+	faults   []string // what users asked for and did not get; guarded by mu
+	old      int64    // the revision of etcd at the first rest
+	report   report
 }
 
 // TestSoak uses a whole cluster for a while, breaks one part after another, lets it come to rest, and then compares everything with everything.
@@ -70,7 +72,7 @@ func TestSoak(t *testing.T) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	began := time.Now()
 	s := newSoak(t)
-	t.Logf("seed %d; %s", *soakSeed, s.reportData.Missing)
+	t.Logf("seed %d; %s", *soakSeed, s.report.Missing)
 	t.Cleanup(func() { s.writeReport(time.Since(began)) })
 	warm := min(max(*soakFor/10, 20*time.Second), 4*time.Minute)
 	s.round(0, warm, nil)
@@ -99,7 +101,7 @@ func newSoak(t *testing.T) *soak {
 		}
 	}})
 	s.can = able{cuts: s.c.partitions, disks: noDisk == nil}
-	s.reportData = report{Seed: *soakSeed, Length: soakFor.String(), Did: counts{}, Missing: s.missing(noDisk)}
+	s.report = report{Seed: *soakSeed, Length: soakFor.String(), Did: counts{}, Missing: s.missing(noDisk)}
 	ctx := t.Context()
 	var err error
 	s.etcd, err = clientv3.New(clientv3.Config{Endpoints: s.c.etcdURLs, DialTimeout: 5 * time.Second})
@@ -115,7 +117,7 @@ func newSoak(t *testing.T) *soak {
 	balanced, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	must(t, err)
 	balanced.QPS = -1
-	s.changes, err = churn.New(balanced, func(what string) { t.Error(what) })
+	s.changes, err = churn.New(balanced, s.fault)
 	must(t, err)
 	s.people = &people{kubectl: builtProgram(t, "KUBECTL", "bin", "kanzen-kubectl"), kubeconfig: kubeconfig, file: filepath.Join(s.c.dir, "shop.yaml"), counts: map[string]int{}}
 	s.prepare(ctx)
@@ -135,6 +137,13 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// fault keeps what a user asked for and did not get.
+func (s *soak) fault(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, what)
 }
 
 // missing says what this machine does not let a run do.
@@ -216,10 +225,16 @@ func (s *soak) round(n int, length time.Duration, steps []step) {
 	}
 	stopWatching()
 	watches.Wait()
+	s.check(fmt.Sprintf("round %d: users got what they asked for", n), func(t *testing.T) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		say(t, s.faults)
+		s.faults = nil
+	})
 	s.check(fmt.Sprintf("round %d: registers", n), func(t *testing.T) {
 		changes := equalWatches(t, watchers)
-		s.reportData.Judged += judge(t, l.operations, changes, 5*time.Minute)
-		s.reportData.Events += len(changes)
+		s.report.Judged += judge(t, l.operations, changes, 5*time.Minute)
+		s.report.Events += len(changes)
 	})
 }
 
@@ -271,7 +286,7 @@ func (s *soak) create(obj *corev1.ConfigMap) error {
 func (s *soak) do(step step) {
 	t := s.t
 	t.Logf("%s %v", time.Now().Format(time.TimeOnly), step)
-	s.reportData.Did[step.what+" "+strings.TrimRight(step.whom[0], "0123456789")]++
+	s.report.Did[step.what+" "+strings.TrimRight(step.whom[0], "0123456789")]++
 	if p := s.programs[step.whom[0]]; p != nil {
 		p.kill()
 		time.Sleep(step.lasts)
@@ -309,6 +324,7 @@ func (s *soak) do(step step) {
 			s.c.await(t, n)
 		}
 	}
+	s.programs["kwok"].kill() // it does not repeat what was refused, as a kubelet does; when it starts it looks at everything
 }
 
 // fill fills a disk for a while. A member of etcd ends when it cannot write; a server has to live.
@@ -326,7 +342,7 @@ func (s *soak) fill(n *node, lasts time.Duration) {
 // check is a test of its own, which the report counts.
 func (s *soak) check(name string, f func(t *testing.T)) {
 	ok := s.t.Run(name, f)
-	s.reportData.Checks = append(s.reportData.Checks, outcomeOf{Name: name, Passed: ok})
+	s.report.Checks = append(s.report.Checks, outcomeOf{Name: name, Passed: ok})
 }
 
 // say fails a check by what is wrong.
@@ -371,6 +387,7 @@ func orError(wrong []string, err error) []string {
 func (s *soak) rest(moment string) {
 	s.moment = moment
 	began := time.Now()
+	s.programs["kwok"].kill()
 	s.changes.Even()
 	must(s.t, s.people.write("at rest, "+moment))
 	s.insist("apply", "-f", s.people.file)
@@ -389,7 +406,7 @@ func (s *soak) rest(moment string) {
 		}))
 	})
 	s.check(moment+": what was acknowledged", s.checkLedger)
-	s.clean()
+	s.check(moment+": removal of what was written", s.clean)
 	for n, server := range s.c.servers {
 		s.check(moment+": "+server.name+" lists what etcd holds", func(t *testing.T) { s.compareStored(t, n) })
 		s.check(moment+": informers at "+server.name, func(t *testing.T) { s.compareMirrors(t, n) })
@@ -416,12 +433,12 @@ func (s *soak) checkLedger(t *testing.T) {
 		}
 	}
 	say(t, s.ledger.differs(found))
-	s.reportData.Acknowledged += s.ledger.writes
+	s.report.Acknowledged += s.ledger.writes
 }
 
 // clean removes what was written, so that there is the same at each rest.
-func (s *soak) clean() {
-	wrong := eventually(2*time.Minute, func(ctx context.Context) (wrong []string) {
+func (s *soak) clean(t *testing.T) {
+	say(t, eventually(2*time.Minute, func(ctx context.Context) (wrong []string) {
 		k, all := s.clients[0], metav1.ListOptions{}
 		wrong = orError(wrong, s.objects[0].Resource(sitesKind).Namespace(sitesSpace).DeleteCollection(ctx, metav1.DeleteOptions{}, all))
 		if left, err := listAt(ctx, s.objects[0], sitesKind, ""); err != nil || len(left) > 0 {
@@ -448,16 +465,13 @@ func (s *soak) clean() {
 			wrong = orError(wrong, k.CoreV1().Events(n.Name).DeleteCollection(ctx, metav1.DeleteOptions{}, all))
 		}
 		return wrong
-	})
-	for _, w := range wrong {
-		s.t.Error("clean: " + w)
-	}
+	}))
 	s.ledger = newLedger()
 }
 
 // ownKeys are the bookkeeping of servers, of which no kind lists objects.
 func ownKeys(key string) bool {
-	for _, prefix := range []string{"/registry/ranges/", "/registry/masterleases/"} {
+	for _, prefix := range []string{"/registry/ranges/", "/registry/masterleases/", "/registry/peerserverleases/"} {
 		if strings.HasPrefix(key, prefix) {
 			return true
 		}
@@ -476,18 +490,19 @@ func (s *soak) compareStored(t *testing.T, n int) {
 		if err != nil {
 			return []string{err.Error()}
 		}
-		s.reportData.Keys = len(keys)
+		s.report.Keys = len(keys)
 		return unstored(s.c.servers[n].name, all, keys, ownKeys)
 	}))
 }
 
 // compareMirrors compares what informers at a server hold with what each server lists.
 func (s *soak) compareMirrors(t *testing.T, n int) {
+	deadline := time.Now().Add(2 * time.Minute)
 	for _, m := range s.mirrors {
 		if m.server != s.c.servers[n].name {
 			continue
 		}
-		say(t, eventually(time.Minute, func(ctx context.Context) (wrong []string) {
+		say(t, eventually(max(time.Until(deadline), 5*time.Second), func(ctx context.Context) (wrong []string) {
 			for other := range members {
 				list, err := listAt(ctx, s.objects[other], m.kind, "")
 				if err != nil {
@@ -499,15 +514,20 @@ func (s *soak) compareMirrors(t *testing.T, n int) {
 		}))
 		m.mu.Lock()
 		say(t, m.faults)
-		s.reportData.Events += m.events
+		s.report.Events += m.events
 		m.events, m.faults = 0, nil
 		m.mu.Unlock()
 	}
 }
 
 // checkFigures measures the servers. Processes that were measured before have to be where they were; the others are measured for the first
-// time.
+// time. Meanwhile the programs are away: which server the balancer has passed them to is another thing each time.
 func (s *soak) checkFigures() {
+	for _, p := range s.programs {
+		p.held.Store(true)
+		p.kill()
+		defer p.held.Store(false)
+	}
 	time.Sleep(10 * time.Second) // connections become idle
 	for n, server := range s.c.servers {
 		f, err := s.c.measure(s.t.Context(), server, s.clients[n])
@@ -524,7 +544,7 @@ func (s *soak) checkFigures() {
 		} else {
 			s.base[n] = f
 		}
-		s.reportData.Figures = append(s.reportData.Figures, measured{Moment: s.moment, Server: server.name, figures: f})
+		s.report.Figures = append(s.report.Figures, measured{Moment: s.moment, Server: server.name, figures: f})
 	}
 	s.checkCompacted()
 }
@@ -534,7 +554,7 @@ func (s *soak) checkCompacted() {
 	ctx := s.t.Context()
 	status, err := s.etcd.Status(ctx, s.c.etcdURLs[0])
 	must(s.t, err)
-	s.reportData.Etcd = append(s.reportData.Etcd, etcdMeasured{Moment: s.moment, InUse: int(status.DbSizeInUse >> 20), Size: int(status.DbSize >> 20), Revision: status.Header.Revision})
+	s.report.Etcd = append(s.report.Etcd, etcdMeasured{Moment: s.moment, InUse: int(status.DbSizeInUse >> 20), Size: int(status.DbSize >> 20), Revision: status.Header.Revision})
 	if s.old == 0 {
 		s.old = status.Header.Revision
 	} else if s.moment == "end" && *soakFor >= 20*time.Minute {

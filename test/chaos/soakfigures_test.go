@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"k8s.io/client-go/kubernetes"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // figures are what a server's process holds, after its garbage was collected.
@@ -133,13 +131,4 @@ func sizeOf(folder string) (int, error) {
 		return nil
 	})
 	return int(total >> 20), err
-}
-
-// etcdUse is what the objects in etcd take, and what of its past it keeps, in MiB.
-func etcdUse(ctx context.Context, e *clientv3.Client, endpoint string) (int, error) {
-	s, err := e.Status(ctx, endpoint)
-	if err != nil {
-		return 0, err
-	}
-	return int(s.DbSizeInUse >> 20), nil
 }

@@ -45,7 +45,7 @@ func (l *ledger) write(ctx context.Context, k *kubernetes.Clientset, prefix stri
 		name := fmt.Sprintf("%s-%d", prefix, n)
 		request, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		made, err := c.Create(request, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		l.note(name, func() {
+		l.note(func() {
 			switch {
 			case err == nil:
 				l.there[name] = string(made.UID)
@@ -56,7 +56,7 @@ func (l *ledger) write(ctx context.Context, k *kubernetes.Clientset, prefix stri
 		})
 		if err == nil && r.IntN(2) == 0 {
 			err = c.Delete(request, name, metav1.DeleteOptions{})
-			l.note(name, func() {
+			l.note(func() {
 				delete(l.there, name)
 				if err == nil {
 					l.gone[name] = true
@@ -71,7 +71,7 @@ func (l *ledger) write(ctx context.Context, k *kubernetes.Clientset, prefix stri
 	}
 }
 
-func (l *ledger) note(_ string, f func()) {
+func (l *ledger) note(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f()

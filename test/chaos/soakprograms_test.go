@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kanzen-io/kanzen/test/balancer"
+	"github.com/kanzen-io/kanzen/test/churn"
 )
 
 // programs are the clients of the cluster that are programs of their own. Each is started again when it ends, as the kubelet does.
@@ -27,6 +29,8 @@ type program struct {
 	args       []string
 	log        *os.File
 
+	held atomic.Bool // it is not started again
+
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	starts int
@@ -35,6 +39,10 @@ type program struct {
 // run starts the program until the context ends.
 func (p *program) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		if p.held.Load() {
+			churn.Pause(ctx, 100*time.Millisecond)
+			continue
+		}
 		p.mu.Lock()
 		p.cmd = exec.Command(p.path, p.args...)
 		p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
@@ -49,10 +57,7 @@ func (p *program) run(ctx context.Context) {
 			_ = cmd.Wait()
 			stop()
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		churn.Pause(ctx, time.Second)
 	}
 }
 

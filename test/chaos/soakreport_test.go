@@ -63,7 +63,7 @@ type etcdMeasured struct {
 
 // writeReport writes report.json, and evidence if that was asked for.
 func (s *soak) writeReport(took time.Duration) {
-	t, r := s.t, &s.reportData
+	t, r := s.t, &s.report
 	r.Used, r.Kinds, r.Starts = s.allCounts(), len(s.kinds), map[string]int{}
 	for name, p := range s.programs {
 		p.mu.Lock()
@@ -124,6 +124,11 @@ func (r *report) text() string {
 	fmt.Fprintf(&b, "\n\n%d operations were judged, %d creations and deletions were acknowledged, %d informers and watches had %d events; %d kinds, and %d keys of etcd in\nthe end.\n",
 		r.Judged, r.Acknowledged, 3*(r.Kinds+1), r.Events, r.Kinds, r.Keys)
 	fmt.Fprintf(&b, "\n- broken: %s\n- done by users: %s\n- starts of programs: %s\n", listed(r.Did), listed(r.Used), listed(r.Starts))
+	for _, c := range r.Checks {
+		if !c.Passed {
+			fmt.Fprintf(&b, "- failed: %s\n", c.Name)
+		}
+	}
 	b.WriteString("\n| at rest | server | process | memory, MiB | heap, MiB | goroutines | descriptors | threads | disk, MiB | series | watches |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	order := map[string]int{}
 	for _, f := range r.Figures {
