@@ -75,7 +75,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("seed %d; %s", *soakSeed, s.report.Missing)
 	t.Cleanup(func() { s.writeReport(time.Since(began)) })
 	warm := min(max(*soakFor/10, 20*time.Second), 4*time.Minute)
-	s.round(0, warm, nil)
+	s.round(0, warm, turns(warm))
 	s.rest("baseline")
 	for n, spared := range [][]string{{"s0"}, {"s0", "s1"}} {
 		steps := planSteps(*soakSeed+uint64(n), *soakFor/2, spared, s.can)

@@ -194,11 +194,25 @@ func TestGrown(t *testing.T) {
 	}
 	for name, f := range map[string]func(*figures){"resident memory": func(f *figures) { f.Resident *= 2 }, "heap": func(f *figures) { f.Heap *= 2 }, "goroutines": func(f *figures) { f.Goroutines += 100 },
 		"descriptors": func(f *figures) { f.Descriptors += 50 }, "threads": func(f *figures) { f.Threads += 30 }, "disk": func(f *figures) { f.Disk += 200 }, "series": func(f *figures) { f.Series *= 2 },
-		"watches": func(f *figures) { f.Watches += 30 }, "process 1, and then 2": func(f *figures) { f.Process = 2 }} {
+		"watches": func(f *figures) { f.Watches += 30 }, "name what is gone": func(f *figures) { f.Gone++ }, "process 1, and then 2": func(f *figures) { f.Process = 2 }} {
 		after := before
 		f(&after)
 		if wrong := grown("s0", before, after); len(wrong) != 1 || !strings.Contains(wrong[0], name) {
 			t.Errorf("%s: found %q", name, wrong)
 		}
+	}
+}
+
+// TestGoneNames finds series that name what users of a soak create and delete.
+func TestGoneNames(t *testing.T) {
+	text := `# HELP a "g1.example.org"
+a{group="g100001.example.org",code="200"} 1
+a{group="web.example.com"} 1
+a{namespace="ns-210000"} 1
+a{name="x",object="job-10001"} 1
+a{name="ns-x"} 1
+`
+	if n := len(goneNames.FindAllString(text, -1)); n != 3 {
+		t.Errorf("found %d: %q", n, goneNames.FindAllString(text, -1))
 	}
 }

@@ -83,6 +83,17 @@ func planSteps(seed uint64, length time.Duration, spared []string, can able) []s
 	}
 }
 
+// turns are the steps of warming up: the balancer passes each program to each server once, so that servers have had all of them.
+func turns(length time.Duration) (out []step) {
+	n := time.Duration(len(programs) * members)
+	for range members {
+		for _, p := range programs {
+			out = append(out, step{after: length / (n + 2), what: kill, whom: []string{p}})
+		}
+	}
+	return out
+}
+
 // A seed gives the same steps, which spare what is to be spared, and do all there is in the time of a run.
 func TestPlanSteps(t *testing.T) {
 	all := planSteps(7, time.Hour, []string{"s0"}, able{cuts: true, disks: true})
