@@ -53,7 +53,7 @@ type soak struct {
 	people   *people
 	ledger   *ledger
 	disks    map[string]string // folders with a disk of their own, by process
-	base     [members]figures  // of the processes that run now, when they were first measured at rest
+	base     [members]figures  // at the last rest
 	moment   string            // which rest it is
 	mu       sync.Mutex
 	faults   []string // what users asked for and did not get; guarded by mu
@@ -520,8 +520,7 @@ func (s *soak) compareMirrors(t *testing.T, n int) {
 	}
 }
 
-// checkFigures measures the servers. Processes that were measured before have to be where they were; the others are measured for the first
-// time. Meanwhile the programs are away: which server the balancer has passed them to is another thing each time.
+// checkFigures measures the servers. Processes that were measured at the last rest have to be where they were. Meanwhile the programs are away: which server the balancer has passed them to is another thing each time.
 func (s *soak) checkFigures() {
 	for _, p := range s.programs {
 		p.held.Store(true)
@@ -541,9 +540,8 @@ func (s *soak) checkFigures() {
 					return grown(server.name, s.base[n], f)
 				}))
 			})
-		} else {
-			s.base[n] = f
 		}
+		s.base[n] = f
 		s.report.Figures = append(s.report.Figures, measured{Moment: s.moment, Server: server.name, figures: f})
 	}
 	s.checkCompacted()

@@ -192,7 +192,7 @@ func TestGrown(t *testing.T) {
 	if wrong := grown("s0", before, before); len(wrong) > 0 {
 		t.Errorf("nothing has grown, and %q", wrong)
 	}
-	for name, f := range map[string]func(*figures){"resident memory": func(f *figures) { f.Resident *= 2 }, "heap": func(f *figures) { f.Heap *= 2 }, "goroutines": func(f *figures) { f.Goroutines += 100 },
+	for name, f := range map[string]func(*figures){"resident memory": func(f *figures) { f.Resident *= 2 }, "heap": func(f *figures) { f.Heap *= 3 }, "goroutines": func(f *figures) { f.Goroutines += 100 },
 		"descriptors": func(f *figures) { f.Descriptors += 50 }, "threads": func(f *figures) { f.Threads += 30 }, "disk": func(f *figures) { f.Disk += 200 }, "series": func(f *figures) { f.Series *= 2 },
 		"watches": func(f *figures) { f.Watches += 30 }, "name what is gone": func(f *figures) { f.Gone++ }, "process 1, and then 2": func(f *figures) { f.Process = 2 }} {
 		after := before

@@ -38,8 +38,8 @@ type growth struct {
 // growths are why a figure may be another at the same state: caches that fill up to their bounds, connections that are idle for a while, threads that
 // Go keeps, records that are kept on disk up to a bound, and series of what happened for the first time.
 var growths = []growth{
-	{"resident memory in MiB", func(f figures) int { return f.Resident }, 0.50, 64},
-	{"heap in MiB", func(f figures) int { return f.Heap }, 0.25, 32}, // 24 of them are the flight recorder's
+	{"resident memory in MiB", func(f figures) int { return f.Resident }, 0.50, 96},
+	{"heap in MiB", func(f figures) int { return f.Heap }, 0.50, 48}, // 24 of them are the flight recorder's; JSON of recent events is kept, and its metrics
 	{"goroutines", func(f figures) int { return f.Goroutines }, 0.10, 30},
 	{"descriptors", func(f figures) int { return f.Descriptors }, 0.10, 20},
 	{"threads", func(f figures) int { return f.Threads }, 0, 24},
