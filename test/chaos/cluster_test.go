@@ -117,8 +117,9 @@ func canPartition() string {
 
 // options are what a cluster has beside servers and members.
 type options struct {
-	plane string
-	disk  func(name, folder string) // prepares the folder of a process's data; may be nil
+	plane      string
+	serverArgs []string
+	disk       func(name, folder string) // prepares the folder of a process's data; may be nil
 }
 
 func newCluster(t *testing.T, kanzen string, o options) *cluster {
@@ -165,6 +166,7 @@ func newCluster(t *testing.T, kanzen string, o options) *cluster {
 	for _, s := range c.servers {
 		s.args = []string{"serve", "--data-dir=" + filepath.Join(c.dir, s.name), "--etcd-servers=" + strings.Join(c.etcdURLs, ","),
 			"--bind-address=" + s.address, "--secure-port=" + c.port(t, "6443"), "--controllers=", "--cluster-key-file=" + key, "-v=2"}
+		s.args = append(s.args, o.serverArgs...)
 		if o.plane != "" {
 			s.args = append(s.args, "--planes")
 		}

@@ -91,7 +91,8 @@ func newSoak(t *testing.T) *soak {
 	}
 	must(t, os.MkdirAll(s.out, 0o755))
 	var noDisk error
-	s.c = newCluster(t, binary(t), options{disk: func(name, folder string) {
+	// Events go while the run lasts, by leases of etcd; those of an hour would take minutes to delete one by one.
+	s.c = newCluster(t, binary(t), options{serverArgs: []string{"--event-ttl=10m"}, disk: func(name, folder string) {
 		size := map[string]int{"e2": 768, "s2": 512}[name]
 		if size == 0 || noDisk != nil {
 			return
@@ -438,7 +439,7 @@ func (s *soak) checkLedger(t *testing.T) {
 
 // clean removes what was written, so that there is the same at each rest.
 func (s *soak) clean(t *testing.T) {
-	say(t, eventually(2*time.Minute, func(ctx context.Context) (wrong []string) {
+	say(t, eventually(15*time.Minute, func(ctx context.Context) (wrong []string) {
 		k, all := s.clients[0], metav1.ListOptions{}
 		wrong = orError(wrong, s.objects[0].Resource(sitesKind).Namespace(sitesSpace).DeleteCollection(ctx, metav1.DeleteOptions{}, all))
 		if left, err := listAt(ctx, s.objects[0], sitesKind, ""); err != nil || len(left) > 0 {
