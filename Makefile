@@ -176,6 +176,20 @@ e2e-slow: bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler
 e2e-churn: bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler
 	cd test && $(GO) test -timeout 120m -v -run 'TestChurn|TestKilledUnderLoad' -churn=20m -churn.restarts=10m -crashes=200 -crashes.busy=2 .
 
+# A whole cluster that is used for DURATION while its parts break; then everything is compared with everything (docs/soak.md). SEED repeats what breaks.
+# Then comes what needs no hours, unless WEEK is empty: a week of planes, by a clock that is moved on.
+DURATION ?= 1h
+WEEK ?= 1
+soak: build bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler
+	@echo "building kwok, an operator and the run"
+	cd test/kwok && $(GO) build -ldflags '-s -w' -o ../../bin/soak/kwok sigs.k8s.io/kwok/cmd/kwok
+	cd test/kubebuilder && $(GO) build -ldflags '-s -w' -o ../../bin/soak/operator ./cmd
+	cd test && $(GO) test -vet=off -c -o ../bin/soak/soak.test ./chaos
+	cd test/chaos && KANZEN=$(CURDIR)/bin/kanzen ./alone.sh ../../bin/soak/soak.test -test.v -test.timeout 0 -test.run '^TestSoak$$' -soak $(DURATION) -soak.seed $(or $(SEED),0) \
+		-soak.out $(CURDIR)/bin/soak/results -soak.evidence $(CURDIR)/docs/evidence/soak.json; \
+		status=$$?; cd ../.. && $(MAKE) --no-print-directory evidence || status=1; \
+		$(if $(WEEK),$(GO) test -vet=off -count=1 -timeout 1h -v -run '^TestLife$$' ./internal/server/planes -week -seed $(or $(SEED),0) || status=1;) exit $$status
+
 # controller-runtime's own test suites, package by package, on kanzen and on kube-apiserver.
 e2e-controller-runtime:
 	test/controller-runtime.sh
@@ -258,4 +272,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
-.PHONY: build kubectl serve test test-deep test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance kubeadm test-cmd upstream vuln generate stale bench bench-go
+.PHONY: build kubectl serve test test-deep test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn soak e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance kubeadm test-cmd upstream vuln generate stale bench bench-go

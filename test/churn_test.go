@@ -19,6 +19,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kanzen-io/kanzen/test/churn"
 )
 
 var (
@@ -65,7 +67,7 @@ func (m *machines) churn(last time.Duration) string {
 	labels := func(n int) map[string]string { return map[string]string{"app": fmt.Sprintf("d%02d", n)} }
 	for n := range deployments {
 		_, err := m.k.AppsV1().Deployments("default").Create(m.t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("d%02d", n)}, Spec: appsv1.DeploymentSpec{
-			Replicas: &each, Selector: &metav1.LabelSelector{MatchLabels: labels(n)}, Template: template(labels(n))}}, metav1.CreateOptions{})
+			Replicas: &each, Selector: &metav1.LabelSelector{MatchLabels: labels(n)}, Template: churn.Template(labels(n))}}, metav1.CreateOptions{})
 		must(m.t, err)
 	}
 	available := func() (n int32) {
@@ -107,7 +109,7 @@ func (m *machines) churn(last time.Duration) string {
 			_, err := m.k.AppsV1().Deployments("default").Patch(m.t.Context(), name, types.StrategicMergePatchType,
 				fmt.Appendf(nil, `{"spec":{"replicas":%d,"template":{"metadata":{"annotations":{"round":"%d"}}}}}`, each-int32(n/deployments%2)*each/4, n), metav1.PatchOptions{})
 			count(err)
-			pause(ctx, 2*time.Second)
+			churn.Pause(ctx, 2*time.Second)
 		}
 	})
 	wg.Go(func() {
@@ -119,14 +121,14 @@ func (m *machines) churn(last time.Duration) string {
 					_ = m.k.CoreV1().Pods("default").Delete(m.t.Context(), p.Name, metav1.DeleteOptions{}) // it may be gone by now
 				}
 			}
-			pause(ctx, time.Second)
+			churn.Pause(ctx, time.Second)
 		}
 	})
 	var memory []int64
 	for ctx.Err() == nil {
 		_, held := m.usage()
 		memory = append(memory, held>>20)
-		pause(ctx, last/20)
+		churn.Pause(ctx, last/20)
 	}
 	wg.Wait()
 	took := time.Since(began)
@@ -140,13 +142,6 @@ func (m *machines) churn(last time.Duration) string {
 	}
 	return fmt.Sprintf("%s: %d nodes, %d pods up in %.0f s; churn of %.0f s: %.0f %% of a processor, 5xx %v, memory in MiB %v\n%s",
 		m.name, *churnNodes, *churnPods, up.Seconds(), took.Seconds(), 100*(used-cpu).Seconds()/took.Seconds(), after.errors-before.errors, memory, after.since(before))
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // histograms are the durations of requests, by verb, and the answers that are errors of the server.

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/kanzen-io/kanzen/test/churn"
 	"github.com/kanzen-io/kanzen/test/peer"
 	"github.com/kanzen-io/kanzen/test/standin"
 )
@@ -69,11 +70,7 @@ var sealedKinds = []struct {
 
 // gadgetDefinition is the definition of the last of them.
 func gadgetDefinition() *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "gadgets.example.org"}, "spec": map[string]any{"group": "example.org", "scope": "Namespaced",
-			"names": map[string]any{"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
-			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{
-				"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}}}
+	return churn.Definition("example.org")
 }
 
 // sealingServer is a server with encryption, and what is in its etcd.

@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"github.com/kanzen-io/kanzen/test/churn"
 )
 
 // capacity is what a node has.
@@ -71,10 +73,6 @@ func TestWholeCluster(t *testing.T) {
 
 var podLabels = map[string]string{"app": "web"}
 
-func template(labels map[string]string) corev1.PodTemplateSpec {
-	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "image:1"}}}}
-}
-
 // settled waits until the deployment has n available replicas of its newest template, and no others.
 func (m *machines) settled(n int32) {
 	m.t.Helper()
@@ -87,12 +85,12 @@ func (m *machines) settled(n int32) {
 var stories = []story{
 	{"a CronJob is made (it runs beside the rest)", func(m *machines) {
 		_, err := m.k.BatchV1().CronJobs("default").Create(m.t.Context(), &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "cron"}, Spec: batchv1.CronJobSpec{
-			Schedule: "* * * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: jobTemplate("cron")}}}}, metav1.CreateOptions{})
+			Schedule: "* * * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: churn.JobTemplate("cron")}}}}, metav1.CreateOptions{})
 		must(m.t, err)
 	}},
 	{"a Deployment of 50 replicas becomes available", func(m *machines) {
 		_, err := m.k.AppsV1().Deployments("default").Create(m.t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To[int32](50), Selector: &metav1.LabelSelector{MatchLabels: podLabels}, Template: template(podLabels)}}, metav1.CreateOptions{})
+			Replicas: ptr.To[int32](50), Selector: &metav1.LabelSelector{MatchLabels: podLabels}, Template: churn.Template(podLabels)}}, metav1.CreateOptions{})
 		must(m.t, err)
 		m.settled(50)
 	}},
@@ -130,7 +128,7 @@ var stories = []story{
 	{"a DaemonSet runs on each node", func(m *machines) {
 		labels := map[string]string{"app": "daemon"}
 		_, err := m.k.AppsV1().DaemonSets("default").Create(m.t.Context(), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "daemon"}, Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template(labels)}}, metav1.CreateOptions{})
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: churn.Template(labels)}}, metav1.CreateOptions{})
 		must(m.t, err)
 		within(m.t, time.Minute, "5 daemons", func(ctx context.Context) bool {
 			d, err := m.k.AppsV1().DaemonSets("default").Get(ctx, "daemon", metav1.GetOptions{})
@@ -150,7 +148,7 @@ var stories = []story{
 	{"a StatefulSet of 3 comes up in order", func(m *machines) {
 		labels := map[string]string{"app": "state"}
 		_, err := m.k.AppsV1().StatefulSets("default").Create(m.t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "state"}, Spec: appsv1.StatefulSetSpec{
-			ServiceName: "state", Replicas: ptr.To[int32](3), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template(labels)}}, metav1.CreateOptions{})
+			ServiceName: "state", Replicas: ptr.To[int32](3), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: churn.Template(labels)}}, metav1.CreateOptions{})
 		must(m.t, err)
 		within(m.t, time.Minute, "3 replicas", func(ctx context.Context) bool {
 			s, err := m.k.AppsV1().StatefulSets("default").Get(ctx, "state", metav1.GetOptions{})
@@ -168,7 +166,7 @@ var stories = []story{
 	}},
 	{"a Job of 3 completes", func(m *machines) {
 		_, err := m.k.BatchV1().Jobs("default").Create(m.t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job"}, Spec: batchv1.JobSpec{
-			Completions: ptr.To[int32](3), Parallelism: ptr.To[int32](2), Template: jobTemplate("job")}}, metav1.CreateOptions{})
+			Completions: ptr.To[int32](3), Parallelism: ptr.To[int32](2), Template: churn.JobTemplate("job")}}, metav1.CreateOptions{})
 		must(m.t, err)
 		within(m.t, time.Minute, "the job is complete", func(ctx context.Context) bool {
 			j, err := m.k.BatchV1().Jobs("default").Get(ctx, "job", metav1.GetOptions{})
@@ -192,12 +190,6 @@ var stories = []story{
 			return apierrors.IsNotFound(err) && serr == nil && perr == nil && len(sets.Items)+len(pods.Items) == 0
 		})
 	}},
-}
-
-func jobTemplate(app string) corev1.PodTemplateSpec {
-	p := template(map[string]string{"app": app})
-	p.Spec.RestartPolicy = corev1.RestartPolicyNever
-	return p
 }
 
 func evictions(m *machines) {

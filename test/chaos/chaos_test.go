@@ -48,8 +48,8 @@ func chaos(t *testing.T, plane string) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	c := newCluster(t, binary(t), plane)
-	l := &load{began: time.Now()}
+	c := newCluster(t, binary(t), options{plane: plane})
+	l := &load{began: time.Now(), slow: 20 * time.Millisecond}
 	var watchers []*watcher
 	for n, s := range c.servers {
 		var err error
@@ -121,7 +121,7 @@ const marker = "marker"
 func mark(t *testing.T, l *load) {
 	t.Helper()
 	c := l.clients[0].CoreV1().ConfigMaps("default")
-	obj, err := c.Get(t.Context(), name(0), metav1.GetOptions{})
+	obj, err := c.Get(t.Context(), l.name(0), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package chaos
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -45,7 +46,8 @@ func (n *node) start(t *testing.T) {
 	defer n.mu.Unlock()
 	args := append([]string{n.binary}, n.args...)
 	if n.space != "" {
-		args = append([]string{"ip", "netns", "exec", n.space}, args...)
+		// The name of its machine is its own as well: servers are told apart by it.
+		args = append([]string{"ip", "netns", "exec", n.space, "unshare", "--uts", "sh", "-c", `hostname "$0" && exec "$@"`, n.name}, args...)
 	}
 	n.cmd = exec.Command(args[0], args[1:]...)
 	n.cmd.Stdout, n.cmd.Stderr = n.log, n.log
@@ -84,6 +86,8 @@ type cluster struct {
 	partitions     bool // processes can be cut off
 	dir            string
 	plane          string               // the plane that clients use; empty: they use the servers themselves
+	etcdURLs       []string             // of the members, for clients
+	host           string               // the address of this process on the processes' network
 	authorization  rest.TLSClientConfig // of the plane's administrator
 }
 
@@ -111,8 +115,15 @@ func canPartition() string {
 	return ""
 }
 
-func newCluster(t *testing.T, kanzen, plane string) *cluster {
-	c := &cluster{dir: t.TempDir(), plane: plane}
+// options are what a cluster has beside servers and members.
+type options struct {
+	plane      string
+	serverArgs []string
+	disk       func(name, folder string) // prepares the folder of a process's data; may be nil
+}
+
+func newCluster(t *testing.T, kanzen string, o options) *cluster {
+	c := &cluster{dir: t.TempDir(), plane: o.plane, host: "127.0.0.1"}
 	why := canPartition()
 	c.partitions = why == ""
 	if !c.partitions {
@@ -124,27 +135,39 @@ func newCluster(t *testing.T, kanzen, plane string) *cluster {
 		t.Cleanup(func() { _ = exec.Command("ip", "link", "del", id).Run() })
 		ip(t, "addr", "add", subnet+"1/24", "dev", id)
 		ip(t, "link", "set", id, "up")
+		c.host = subnet + "1"
 	}
-	var etcdURLs, initial []string
+	key := filepath.Join(c.dir, "cluster-key")
+	if err := os.WriteFile(key, []byte(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("servers of a test ", 2)))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var initial []string
 	etcdPorts := [members][2]string{}
 	for n := range members {
 		c.etcds[n] = c.node(t, kanzen, id, subnet, "e", n)
 		c.servers[n] = c.node(t, kanzen, id, subnet, "s", n)
 		etcdPorts[n] = [2]string{c.port(t, "2379"), c.port(t, "2380")}
-		etcdURLs = append(etcdURLs, "http://"+c.etcds[n].address+":"+etcdPorts[n][0])
+		c.etcdURLs = append(c.etcdURLs, "http://"+c.etcds[n].address+":"+etcdPorts[n][0])
 		initial = append(initial, fmt.Sprintf("e%d=http://%s:%s", n, c.etcds[n].address, etcdPorts[n][1]))
 	}
+	if o.disk != nil {
+		for n := range members {
+			o.disk(c.etcds[n].name, filepath.Join(c.dir, c.etcds[n].name))
+			o.disk(c.servers[n].name, filepath.Join(c.dir, c.servers[n].name))
+		}
+	}
 	for n, e := range c.etcds {
-		client, peer := etcdURLs[n], "http://"+e.address+":"+etcdPorts[n][1]
+		client, peer := c.etcdURLs[n], "http://"+e.address+":"+etcdPorts[n][1]
 		e.args = []string{"etcd", "--name=" + e.name, "--data-dir=" + filepath.Join(c.dir, e.name), "--log-level=error",
 			"--listen-client-urls=" + client, "--advertise-client-urls=" + client, "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
 			"--initial-cluster=" + strings.Join(initial, ",")}
 		e.start(t)
 	}
 	for _, s := range c.servers {
-		s.args = []string{"serve", "--data-dir=" + filepath.Join(c.dir, s.name), "--etcd-servers=" + strings.Join(etcdURLs, ","),
-			"--bind-address=" + s.address, "--secure-port=" + c.port(t, "6443"), "--controllers=", "-v=2"}
-		if plane != "" {
+		s.args = []string{"serve", "--data-dir=" + filepath.Join(c.dir, s.name), "--etcd-servers=" + strings.Join(c.etcdURLs, ","),
+			"--bind-address=" + s.address, "--secure-port=" + c.port(t, "6443"), "--controllers=", "--cluster-key-file=" + key, "-v=2"}
+		s.args = append(s.args, o.serverArgs...)
+		if o.plane != "" {
 			s.args = append(s.args, "--planes")
 		}
 		s.start(t)
@@ -152,7 +175,7 @@ func newCluster(t *testing.T, kanzen, plane string) *cluster {
 	for _, s := range c.servers {
 		c.await(t, s)
 	}
-	if plane != "" {
+	if o.plane != "" {
 		c.makePlane(t)
 	}
 	return c
@@ -208,12 +231,21 @@ func (c *cluster) root(s *node) (*kubernetes.Clientset, error) { return c.client
 // client returns a client of one server, or of the plane at that server.
 func (c *cluster) client(s *node) (*kubernetes.Clientset, error) { return c.clientOf(s, c.plane) }
 
-func (c *cluster) clientOf(s *node, plane string) (*kubernetes.Clientset, error) {
+// config is how the administrator reaches a server.
+func (c *cluster) config(s *node) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, s.name, "pki", "admin.kubeconfig"))
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1
+	return config, nil
+}
+
+func (c *cluster) clientOf(s *node, plane string) (*kubernetes.Clientset, error) {
+	config, err := c.config(s)
+	if err != nil {
+		return nil, err
+	}
 	if plane != "" {
 		config.Host += "/planes/" + plane
 		config.CertData, config.KeyData = c.authorization.CertData, c.authorization.KeyData

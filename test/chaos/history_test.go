@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // judge checks a history: every acknowledged write is among the changes that the watches have delivered, and the operations
@@ -15,7 +16,9 @@ func judge(t *testing.T, operations []operation, changes []change, limit time.Du
 	t.Helper()
 	written := map[string]uint64{} // the version of each value, by object
 	for _, c := range changes {
-		written[c.object+" "+c.value] = c.version
+		if c.kind != string(watch.Deleted) {
+			written[c.object+" "+c.value] = c.version
+		}
 	}
 	var history []porcupine.Operation
 	for _, op := range operations {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,18 +46,20 @@ const (
 type load struct {
 	began   time.Time
 	clients [members]*kubernetes.Clientset
+	slow    time.Duration // the longest pause between two requests of a worker
+	era     atomic.Int64  // the objects in use: a history of few operations on each is judged soon
 
 	mu         sync.Mutex
 	operations []operation
 }
 
-func name(n int) string { return fmt.Sprintf("register-%d", n) }
+func (l *load) name(n int) string { return registerName(l.era.Load(), n) }
 
 // prepare creates the objects.
 func (l *load) prepare(t *testing.T) {
 	t.Helper()
 	for n := range registers {
-		_, err := l.clients[0].CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name(n)},
+		_, err := l.clients[0].CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: l.name(n)},
 			Data: map[string]string{"value": "initial"}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +72,7 @@ func (l *load) work(ctx context.Context, worker int, r *rand.Rand) {
 	maps := l.clients[worker%members].CoreV1().ConfigMaps("default")
 	known := map[string]*corev1.ConfigMap{} // what this worker saw last
 	for n := 0; ctx.Err() == nil; n++ {
-		object := name(r.IntN(registers))
+		object := l.name(r.IntN(registers))
 		op := operation{object: object, worker: worker, write: known[object] != nil && r.IntN(3) > 0, call: time.Since(l.began)}
 		request, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		var got *corev1.ConfigMap
@@ -106,6 +109,6 @@ func (l *load) work(ctx context.Context, worker int, r *rand.Rand) {
 		if op.outcome == unknown {
 			time.Sleep(50 * time.Millisecond) // a server that is gone refuses fast
 		}
-		time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
+		time.Sleep(time.Duration(r.Int64N(int64(l.slow))))
 	}
 }

@@ -9,8 +9,9 @@ import (
 
 const intro = `# Evidence
 
-This page shows how kanzen does in test suites that other projects wrote, beside kube-apiserver. ` + "`make evidence`" + ` writes it from the
-files in [evidence/](evidence), which the commands below leave behind. A test fails if the page does not say what these files say.
+This page shows how kanzen does in test suites that other projects wrote, beside kube-apiserver, and in a long run of its own while things break.
+` + "`make evidence`" + ` writes it from the files in [evidence/](evidence), which the commands below leave behind. A test fails if the page does not
+say what these files say.
 [evidence.json](evidence.json) is the same for programs.
 
 "Left out" are tests that were not asked for; the others that were skipped skip themselves. Times are those of the tests with their

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kanzen-io/kanzen/test/balancer"
 	"github.com/kanzen-io/kanzen/test/machine"
 )
 
@@ -43,7 +44,7 @@ type cluster struct {
 	args     []string
 	nodes    map[int]*machine.Daemon
 	killed   [allNodes + 1]atomic.Bool
-	balancer *balancer
+	balancer *balancer.Balancer
 	ended    func(string, error)
 	join     string // the command that kubeadm prints for nodes
 
@@ -72,8 +73,8 @@ func clusterStage(s settings, args []string) error {
 	if err != nil {
 		return err
 	}
-	c.balancer = newBalancer()
-	c.balancer.start(ctx, listener)
+	c.balancer = balancer.New()
+	c.balancer.Start(ctx, listener)
 	outcomes := c.run(ctx)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		fmt.Fprintln(os.Stderr, cause)

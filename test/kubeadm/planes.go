@@ -30,7 +30,7 @@ func (c *cluster) joinPlanes(ctx context.Context) error {
 		if _, err := c.shell(ctx, number, fmt.Sprintf("%s --control-plane --certificate-key=%s --patches=%s %s", c.join, key, c.s.Config(number, "patches"), ignored)); err != nil {
 			return err
 		}
-		c.balancer.add(ctx, serverOf(number))
+		c.balancer.Add(ctx, serverOf(number))
 	}
 	if err := c.ready(ctx, allNodes); err != nil {
 		return err

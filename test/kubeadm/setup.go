@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 
@@ -24,7 +23,7 @@ func (c *cluster) initialize(ctx context.Context) error {
 	if err := c.power(ctx, first); err != nil {
 		return err
 	}
-	c.balancer.add(ctx, serverOf(first))
+	c.balancer.Add(ctx, serverOf(first))
 	if _, err := c.on(ctx, first, "kubeadm", "init", "--config="+c.s.Config(first, "kubeadm.yaml"), "--upload-certs"); err != nil {
 		return err
 	}
@@ -225,13 +224,12 @@ func (c *cluster) portsClosed(ctx context.Context) error {
 // answers waits until the server of a node is ready.
 func (c *cluster) answers(ctx context.Context, number int) error {
 	return machine.Eventually(ctx, patience, "the server of "+machine.NodeName(number)+" is ready", func(context.Context) error {
-		response, err := c.balancer.client.Get("https://" + serverOf(number) + "/readyz")
+		ready, err := c.balancer.Ready(serverOf(number))
 		if err != nil {
 			return err
 		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return errors.New(response.Status)
+		if !ready {
+			return errors.New("it is not")
 		}
 		return nil
 	})

@@ -1,11 +1,9 @@
-//go:build linux
-
-package main
+// Package balancer passes connections on to the API servers of a cluster that are ready, as what stands before several control planes does.
+package balancer
 
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,9 +11,9 @@ import (
 	"time"
 )
 
-// balancer passes connections on to the servers of control planes that are ready, in turn. It is the endpoint of the control plane, as in a
+// Balancer passes connections on to the servers of control planes that are ready, in turn. It is the endpoint of the control plane, as in a
 // cluster with more than one.
-type balancer struct {
+type Balancer struct {
 	client *http.Client
 
 	mu       sync.Mutex
@@ -23,7 +21,7 @@ type balancer struct {
 	next     int
 }
 
-// backend is a server; its fields are guarded by the balancer's lock.
+// backend is a server; its fields are guarded by the Balancer's lock.
 type backend struct {
 	address string
 	ready   bool
@@ -31,13 +29,14 @@ type backend struct {
 	conns   map[net.Conn]bool
 }
 
-func newBalancer() *balancer {
+// New returns a balancer that knows no server.
+func New() *Balancer {
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the probe trusts nobody, and says nothing
-	return &balancer{client: &http.Client{Transport: transport, Timeout: 2 * time.Second}}
+	return &Balancer{client: &http.Client{Transport: transport, Timeout: 2 * time.Second}}
 }
 
-// add lets the balancer look after another server.
-func (b *balancer) add(ctx context.Context, address string) {
+// Add lets the balancer look after another server.
+func (b *Balancer) Add(ctx context.Context, address string) {
 	of := &backend{address: address, conns: map[net.Conn]bool{}}
 	b.mu.Lock()
 	b.backends = append(b.backends, of)
@@ -45,8 +44,8 @@ func (b *balancer) add(ctx context.Context, address string) {
 	go b.probe(ctx, of)
 }
 
-// start takes connections until the context ends.
-func (b *balancer) start(ctx context.Context, listener net.Listener) {
+// Start takes connections until the context ends.
+func (b *Balancer) Start(ctx context.Context, listener net.Listener) {
 	context.AfterFunc(ctx, func() { listener.Close() })
 	go func() {
 		for {
@@ -59,21 +58,28 @@ func (b *balancer) start(ctx context.Context, listener net.Listener) {
 	}()
 }
 
+// Ready asks a server whether it is ready.
+func (b *Balancer) Ready(address string) (bool, error) {
+	response, err := b.client.Get("https://" + address + "/readyz")
+	if err != nil {
+		return false, err
+	}
+	defer response.Body.Close()
+	return response.StatusCode == http.StatusOK, nil
+}
+
 // fall is how many probes in a row have no answer before a server counts as gone. A machine that does other work answers late.
 const fall = 3
 
 // probe asks a server whether it is ready. Connections to one that is gone are closed, so that clients need not wait for packets that
 // nobody receives.
-func (b *balancer) probe(ctx context.Context, of *backend) {
+func (b *Balancer) probe(ctx context.Context, of *backend) {
 	for ctx.Err() == nil {
-		response, err := b.client.Get("https://" + of.address + "/readyz")
-		if err == nil {
-			response.Body.Close()
-		}
+		ready, err := b.Ready(of.address)
 		b.mu.Lock()
 		switch {
 		case err == nil:
-			of.ready, of.missing = response.StatusCode == http.StatusOK, 0
+			of.ready, of.missing = ready, 0
 		case of.missing+1 < fall:
 			of.missing++
 		default:
@@ -91,7 +97,7 @@ func (b *balancer) probe(ctx context.Context, of *backend) {
 }
 
 // choose returns the ready servers, beginning with the one whose turn it is.
-func (b *balancer) choose() (ready []*backend) {
+func (b *Balancer) choose() (ready []*backend) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.next++
@@ -104,7 +110,7 @@ func (b *balancer) choose() (ready []*backend) {
 }
 
 // serve passes on what comes from a client to a server, and back.
-func (b *balancer) serve(client net.Conn) {
+func (b *Balancer) serve(client net.Conn) {
 	defer client.Close()
 	for _, of := range b.choose() {
 		server, err := net.DialTimeout("tcp", of.address, time.Second)
@@ -125,14 +131,4 @@ func (b *balancer) serve(client net.Conn) {
 		b.mu.Unlock()
 		return
 	}
-}
-
-// serial is the number of the certificate that a server shows.
-func serial(address string) (string, error) {
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "tcp", address, &tls.Config{InsecureSkipVerify: true}) // it is looked at, not trusted
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	return fmt.Sprint(conn.ConnectionState().PeerCertificates[0].SerialNumber), nil
 }
