@@ -57,8 +57,13 @@ type hosted struct {
 	told      figures       // what its status says of its use
 	untold    bool          // its status is to be written anew
 	wanted    string        // the server that is to have it; "": any
-	fence     int64         // with which this server has become its owner
-	had       bool          // this server is its owner, or was the last one
+	own       *claimed      // what it writes to while it is awake
+	class     string        // the storage class that it lies in, as far as this server knows
+	// wantedClass is the one that it is to lie in, and unmoved why it has not moved there.
+	wantedClass string
+	unmoved     error
+	fence       int64 // with which this server has become its owner
+	had         bool  // this server is its owner, or was the last one
 }
 
 // footing is what the log of a plane lies on.
@@ -185,9 +190,12 @@ func (h *hosted) start(ctx context.Context, p *server.Plane) error {
 	if !h.fleet.room() {
 		return errFull
 	}
+	h.mu.Lock()
+	own := h.own
+	h.mu.Unlock()
 	select {
-	case h.fleet.wakes <- struct{}{}:
-		defer func() { <-h.fleet.wakes }()
+	case own.class.wakes <- struct{}{}:
+		defer func() { <-own.class.wakes }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -214,6 +222,10 @@ func (h *hosted) begin(p *Plane) {
 	if p.Status.Base != "" { // what is told late may be from before
 		h.under.base = p.Status.Base
 	}
+	h.wantedClass = p.Spec.StorageClass
+	if h.plane == nil { // otherwise this server knows better
+		h.class = p.Status.storageClass()
+	}
 	if h.told.objects == 0 { // as a process before this one has counted
 		h.told.objects, h.told.bytes = p.Status.Objects, p.Status.Bytes
 	}
@@ -222,10 +234,13 @@ func (h *hosted) begin(p *Plane) {
 // make makes the plane, stopped, on its part of the log.
 func (h *hosted) make(ctx context.Context, own *claimed) (*server.Plane, error) {
 	f := h.fleet
-	h.fence, h.had = own.fence, true
-	h.bounds = &bounded{DB: own.db, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, refused: &h.refused.storage, most: h.limits}
+	h.fence, h.had, h.own = own.fence, true, own
+	usage := func(ctx context.Context, prefix string) (objects, bytes int64, err error) {
+		return usage(ctx, own.db, prefix)
+	}
+	h.bounds = &bounded{DB: own.db, prefix: h.prefix() + "/", usage: usage, clock: f.on.Clock, refused: &h.refused.storage, most: h.limits}
 	h.seats.CompareAndSwap(nil, newSeats())
-	db, err := f.laid(ctx, h.uid, h.under, h.bounds)
+	db, err := f.laid(ctx, h.uid, h.under, &own.storage, h.bounds)
 	if err != nil {
 		return nil, err
 	}
@@ -246,12 +261,15 @@ func (h *hosted) make(ctx context.Context, own *claimed) (*server.Plane, error) 
 	return server.New(f.settings(h.prefix()), on, seams), nil
 }
 
-// laid puts a log on what a plane has begun with.
-func (f *Fleet) laid(ctx context.Context, uid types.UID, under footing, db store.DB) (store.DB, error) {
+// laid puts a log, which is the one that a plane lies in, on what the plane has begun with and where it has lain before.
+func (f *Fleet) laid(ctx context.Context, uid types.UID, under footing, s *storage, db store.DB) (store.DB, error) {
 	switch {
-	case under.imported:
+	case s.at == 0 && under.imported:
 		return f.shifted(ctx, uid, db)
-	case under.base == "":
+	case s.at != 0:
+		db = f.spliced(s, db)
+	}
+	if under.base == "" {
 		return db, nil
 	}
 	b, err := f.baseOf(ctx, under.base)
@@ -328,6 +346,25 @@ func (h *hosted) halt(whatever bool, then owners.Then) error {
 		h.mu.Unlock()
 		return nil
 	}
+	return h.halting(then, nil)
+}
+
+// between stops a plane that this server has by a fence, and calls do before it can be started again; new requests wait for that.
+func (h *hosted) between(fence int64, then owners.Then, do func() error) error {
+	h.mu.Lock()
+	if h.plane == nil || h.stopping != nil || h.over || h.fence != fence {
+		h.mu.Unlock()
+		return errOvertaken
+	}
+	var failed error
+	err := h.halting(then, func() { failed = do() })
+	h.fleet.logged(h, err)
+	return failed
+}
+
+// halting stops the plane. The caller holds mu, which is not held any more then.
+func (h *hosted) halting(then owners.Then, do func()) error {
+	p := h.plane
 	h.stopping = make(chan struct{})
 	if due := p.Due(); !due.IsZero() { // it may have to make room before it is tired
 		h.due = due
@@ -335,11 +372,14 @@ func (h *hosted) halt(whatever bool, then owners.Then) error {
 	fence := h.fence
 	h.mu.Unlock()
 	err := p.Stop()
+	if do != nil {
+		do()
+	}
 	h.fleet.release(h, fence, then)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	close(h.stopping)
-	h.plane, h.stopping = nil, nil
+	h.plane, h.stopping, h.own = nil, nil, nil
 	h.had = h.had && then == owners.Asleep()
 	h.fleet.alive.Add(-1)
 	if !h.over {
