@@ -59,6 +59,7 @@ type hosted struct {
 	wanted    string        // the server that is to have it; "": any
 	own       *claimed      // what it writes to while it is awake
 	class     string        // the storage class that it lies in, as far as this server knows
+	toldClass string        // what its status said of that
 	// wantedClass is the one that it is to lie in, and unmoved why it has not moved there.
 	wantedClass string
 	unmoved     error
@@ -223,8 +224,8 @@ func (h *hosted) begin(p *Plane) {
 		h.under.base = p.Status.Base
 	}
 	h.wantedClass = p.Spec.StorageClass
-	if h.plane == nil { // otherwise this server knows better
-		h.class = p.Status.storageClass()
+	if told := p.Status.storageClass(); told != h.toldClass { // otherwise this server may know better
+		h.class, h.toldClass = told, told
 	}
 	if h.told.objects == 0 { // as a process before this one has counted
 		h.told.objects, h.told.bytes = p.Status.Objects, p.Status.Bytes
