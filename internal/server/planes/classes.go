@@ -194,6 +194,9 @@ func (f *Fleet) admitClass(_ context.Context, a *admission.Attributes) error {
 // stored is the condition that says where a plane lies, and what is wrong with that. Planes that were never in a storage class have none.
 const stored = "Stored"
 
+// underWay is its reason while a plane moves.
+const underWay = "Moving"
+
 // place of storage: what the status says of it, as this server knows it.
 func (f *Fleet) storedCondition(h *hosted, p *Plane) *metav1.Condition {
 	h.mu.Lock()
@@ -224,7 +227,7 @@ func (f *Fleet) storedCondition(h *hosted, p *Plane) *metav1.Condition {
 	case made && wanted != lies && failure != nil:
 		c.Reason, c.Message = "MoveFailed", fmt.Sprintf("its objects stay in %s: %v", where(lies), failure)
 	case made && wanted != lies:
-		c.Reason, c.Message = "Moving", fmt.Sprintf("its objects move from %s to %s", where(lies), where(wanted))
+		c.Reason, c.Message = underWay, fmt.Sprintf("its objects move from %s to %s", where(lies), where(wanted))
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Stored", "its objects are in "+where(lies)
 	}

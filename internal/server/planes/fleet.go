@@ -194,7 +194,7 @@ func (f *Fleet) set(p *Plane) {
 	f.mu.Lock()
 	h := f.planes[p.Name]
 	if h == nil || h.uid != p.UID {
-		h = &hosted{fleet: f, name: p.Name, uid: p.UID, made: make(chan struct{}), over: f.stopped}
+		h = &hosted{fleet: f, name: p.Name, uid: p.UID, made: make(chan struct{}), claiming: make(chan struct{}, 1), over: f.stopped}
 		if before := f.planes[p.Name]; before != nil {
 			delete(f.byUID, before.uid)
 		}

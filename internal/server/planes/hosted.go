@@ -36,6 +36,7 @@ type hosted struct {
 	watching  atomic.Int64 // long-running requests, now
 	importing atomic.Bool
 	wakes     atomic.Int64          // how often it has woken
+	claiming  chan struct{}         // has a token while a request makes this server the owner: who does that again ends what was made
 	refused   refusals              // requests and writes
 	seats     atomic.Pointer[seats] // nil: it was not awake yet
 
@@ -141,32 +142,54 @@ func (h *hosted) isImported() bool {
 
 // hold keeps the plane from going to sleep.
 func (h *hosted) hold(ctx context.Context) (*server.Plane, error) {
-	for own := (*claimed)(nil); ; {
+	for {
 		h.mu.Lock()
 		if err := h.closed(); err != nil {
 			h.mu.Unlock()
 			return nil, err
 		}
 		stopping := h.stopping
-		if stopping == nil && (h.plane != nil || own != nil) {
+		if stopping == nil && h.plane != nil {
 			defer h.mu.Unlock()
-			return h.held(ctx, own)
+			return h.held(ctx, nil)
 		}
 		h.mu.Unlock()
-		if stopping == nil { // nobody waits for the log with mu
-			var err error
-			if own, err = h.fleet.claim(ctx, h); err != nil {
-				return nil, err
+		if stopping != nil {
+			select {
+			case <-stopping:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
 			}
 			continue
 		}
-		own = nil // it is given up
-		select {
-		case <-stopping:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if p, err := h.claim(ctx); p != nil || err != nil {
+			return p, err
 		}
 	}
+}
+
+// claim makes this server the owner of a plane that is asleep, and makes the plane; nil: it is not asleep any more. Nobody waits for the log
+// with mu.
+func (h *hosted) claim(ctx context.Context) (*server.Plane, error) {
+	select {
+	case h.claiming <- struct{}{}:
+		defer func() { <-h.claiming }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if h.awake() {
+		return nil, nil
+	}
+	own, err := h.fleet.claim(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.closed(); err != nil {
+		return nil, err
+	}
+	return h.held(ctx, own)
 }
 
 // held takes up that a request uses the plane, which it makes if there is none; own is what it writes to then. The caller holds mu.

@@ -77,11 +77,15 @@ func (f *Fleet) relocate(ctx context.Context, uid string) error {
 		return err
 	}
 	h.mu.Lock()
+	learned := h.class != s.class()
 	h.class = s.class()
 	wanted, over := h.wantedClass, h.over
 	h.mu.Unlock()
 	if over {
 		return nil
+	}
+	if learned {
+		f.queue.AddAfter(h.name, 0) // its status
 	}
 	if wanted != s.class() {
 		f.queue.AddAfter(h.name, 0) // its status
