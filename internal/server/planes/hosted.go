@@ -217,6 +217,9 @@ func (h *hosted) start(ctx context.Context, p *server.Plane) error {
 	h.mu.Lock()
 	own := h.own
 	h.mu.Unlock()
+	if own == nil { // it was stopped meanwhile
+		return errOvertaken
+	}
 	select {
 	case own.class.wakes <- struct{}{}:
 		defer func() { <-own.class.wakes }()

@@ -178,6 +178,9 @@ func (f *Fleet) move(ctx context.Context, h *hosted, class string) error {
 	h.mu.Lock()
 	own := h.own
 	h.mu.Unlock()
+	if own == nil { // it was stopped meanwhile
+		return errOvertaken
+	}
 	m := &moving{Fleet: f, h: h, own: own, s: own.storage, owner: ownerOf(f.owners.Load(), h.uid, own.fence), to: to}
 	if err := m.begin(ctx); err != nil {
 		return err

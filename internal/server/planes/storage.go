@@ -273,7 +273,8 @@ func (f *Fleet) eraseIn(ctx context.Context, uid types.UID, name string, holds f
 	if err != nil {
 		return err
 	}
-	if held {
+	// In the root's log a plane that has never moved has no mark, so one without a mark would look as such a plane.
+	if held && name != "" {
 		_, err = c.db.Commit(ctx, kv.Txn{If: still, Then: []kv.Op{{Delete: true, Key: markOf(uid)}}})
 	}
 	return err
@@ -295,7 +296,10 @@ func (f *Fleet) eraseStored(ctx context.Context, uid types.UID) error {
 			}
 		}
 		key := storagePrefix + string(uid)
-		done, err := f.on.DB.Commit(ctx, kv.Txn{If: []kv.Condition{{Key: key, Is: kv.ModRevision, N: s.at}}, Then: []kv.Op{{Delete: true, Key: key}}})
+		done, err := f.on.DB.Commit(ctx, kv.Txn{
+			If:   []kv.Condition{{Key: key, Is: kv.ModRevision, N: s.at}},
+			Then: []kv.Op{{Delete: true, Key: key}, {Delete: true, Key: markOf(uid)}},
+		})
 		if err != nil || done.Held {
 			return err
 		}
