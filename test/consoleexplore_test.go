@@ -274,7 +274,6 @@ func TestConsolePlanes(t *testing.T) {
 	b.open(k.consoleLink(t), "#nav a[aria-current]")
 	b.finds("#nav a[data-view=planes]:not([hidden])")
 	b.shows("#/planes", "red", "blue", "requests/s", "2 of 2 shown")
-	b.picture("planes")
 	got(b, chromedp.Evaluate[bool](`(n => (n.value = 'bl', n.dispatchEvent(new Event('input'))))(document.querySelector('#main input'))`))
 	b.awaits("a filter", "#main", "1 of 2 shown")
 	b.lacks("#main tbody", "red")

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -107,6 +108,47 @@ func TestOpenAPIOfAll(t *testing.T) {
 		}
 	}
 	sameURLs(t, openapiURLs(t, own), openapiURLs(t, other))
+}
+
+// described are the OpenAPI documents of a server.
+type described struct {
+	V3 map[string]string `json:"v3"` // hashes of the documents, by path
+	V2 string            `json:"v2"` // a hash of the paths and definitions
+}
+
+// openAPIOf asks a server for its OpenAPI documents.
+func openAPIOf(t *testing.T, c *rest.Config) described {
+	t.Helper()
+	d := described{V3: map[string]string{}}
+	for path, url := range openapiURLs(t, c) {
+		body, err := kubernetes.NewForConfigOrDie(c).RESTClient().Get().RequestURI(url).DoRaw(t.Context())
+		must(t, err)
+		d.V3[path] = fmt.Sprintf("%x", sha256.Sum256(body))[:32]
+	}
+	text, err := json.Marshal(swagger(t, c))
+	must(t, err)
+	d.V2 = fmt.Sprintf("%x", sha256.Sum256(text))
+	return d
+}
+
+// What is not served is not in the OpenAPI documents either: those of v3 are the same, byte for byte.
+func TestOpenAPIOfLess(t *testing.T) {
+	t.Parallel()
+	theirAnswers := peer.NewRecorded[described](t, "openapi")
+	for _, flags := range [][]string{
+		{"--emulated-version=1.36"},
+		{"--emulated-version=1.35", "--runtime-config=api/beta=true"},
+		{"--emulated-version=1.34", "--runtime-config=api/all=true"},
+		{"--runtime-config=" + runtimeConfig},
+	} {
+		question := strings.Join(flags, " ")
+		theirs := theirAnswers.Answer(question, func() described { return openAPIOf(t, peer.Start(t, flags...)) })
+		ours := openAPIOf(t, kanzentest.Start(t, withoutAdditions(flags...)).Config())
+		sameURLs(t, ours.V3, theirs.V3)
+		if len(ours.V3) != len(theirs.V3) || ours.V2 != theirs.V2 {
+			t.Errorf("%s: %d documents of v3, want %d; v2 is %s, want %s", question, len(ours.V3), len(theirs.V3), ours.V2, theirs.V2)
+		}
+	}
 }
 
 // swagger returns the paths and definitions of the OpenAPI v2 document.

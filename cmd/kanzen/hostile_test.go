@@ -75,7 +75,7 @@ func askers(t *testing.T, files ...string) [][]string {
 		{"history", "widgets/x"}, {"history", "widgets", "-o", "json"}, {"get", "widgets/x", "--at", "1h"}, {"get", "widgets/x", "--at", "1h", "-o", "json"}, {"diff", "widgets/x@1h"}, {"diff", "--at", "2h"}, {"diff", "widgets", "--at", "2h", "--at", "1h", "-o", "json"}, {"diff", "--context", "c", "--with-context", "other"}, {"blame", "widgets/x"}, {"blame", "widgets/x", "-o", "json"}, {"undelete", "widgets/x"}, {"forget", "widgets/x"},
 		{"fork", "diff", "a"}, {"diff", "--fork", "a"}, {"diff", "--fork", "a", "--fork", "b"}, {"fork", "merge", "a"}, {"fork", "merge", "a", "-o", "json"}, {"fork", "merge", "refused"}, {"fork", "merge", "refused", "-o", "json"}, {"fork", "merge", "a", "--dry-run"}, {"fork", "diff", "a", "-o", "json"}, {"fork", "kubeconfig", "a"}, {"fork", "delete", "a"},
 		{"why", "widgets/x"}, {"why", "widgets/x", "-o", "json"}, {"why", "nothing/x"}, {"encryption", "status"}, {"encryption", "rewrite"},
-		{"top", "--once", "--window=100ms"}, {"top", "--once", "--planes", "--window=100ms"}, {"top", "--window=100ms", "-o", "json"}, {"snapshot", "save", filepath.Join(dir, "saved")},
+		{"top", "--once", "--window=500ms"}, {"top", "--once", "--planes", "--window=500ms"}, {"top", "--window=500ms", "-o", "json"}, {"snapshot", "save", filepath.Join(dir, "saved")},
 	}
 	for _, f := range files {
 		all = append(all, []string{"snapshot", "diff", f}, []string{"snapshot", "restore", f, "--all"}, []string{"snapshot", "restore", f, "--all", "--overwrite", "--dry-run"})
@@ -155,6 +155,7 @@ func teller(text string) http.HandlerFunc {
 		"requests": filled[v1alpha1.RequestList](text), "watches": filled[v1alpha1.WatchList](text), "webhookstats": filled[v1alpha1.WebhookStatList](text),
 		"deprecateduses": filled[v1alpha1.DeprecatedUseList](text), "datastores": filled[v1alpha1.DatastoreList](text), "definitions": filled[v1alpha1.DefinitionList](text),
 		"planestats":                      filled[v1alpha1.PlaneStatList](text),
+		"planeservers":                    filled[v1alpha1.PlaneServerList](text),
 		"findings":                        filled[v1alpha1.FindingList](text),
 		"validatingwebhookconfigurations": filled[admissionv1.ValidatingWebhookConfigurationList](text), "mutatingwebhookconfigurations": filled[admissionv1.MutatingWebhookConfigurationList](text),
 		"customresourcedefinitions": filled[apiextensionsv1.CustomResourceDefinitionList](text), "apiservices": filled[apiregistrationv1.APIServiceList](text),
@@ -375,7 +376,7 @@ func TestTopOfHostileServers(t *testing.T) {
 			}))
 			peak, done := watchHeap()
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			got, _ := said(ctx, "top", "--once", "--window=100ms", "--kubeconfig", kubeconfigOf(t, server.URL))
+			got, _ := said(ctx, "top", "--once", "--window=500ms", "--kubeconfig", kubeconfigOf(t, server.URL))
 			cancel()
 			done()
 			server.CloseClientConnections()

@@ -20,7 +20,7 @@ import (
 func planeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plane",
-		Short: "Save a plane as a file, make a plane of a file, and move a plane to another server or etcd",
+		Short: "Save a plane as a file, make a plane of a file, and move planes to other servers and etcds",
 		Long: `A plane of 'kanzen serve --planes' becomes a snapshot file, from which another
 server, or a server of its own, goes on. A snapshot of any kube-apiserver's etcd
 becomes a plane.
@@ -33,6 +33,7 @@ becomes a plane.
 If several servers share an etcd, each plane is awake on one of them:
 
   kanzen plane move team-a --to 10.0.0.2:6443     have it on that server, while it is used
+  kanzen plane balance                            show what to move so that all have the same load
 
 Planes can lie in other etcds than the root ('kanzen serve --planes-storage'):
 
@@ -40,7 +41,7 @@ Planes can lie in other etcds than the root ('kanzen serve --planes-storage'):
 		Args: commandsOnly,
 		RunE: showHelp,
 	}
-	cmd.AddCommand(planeExportCommand(), planeImportCommand(), planeMoveCommand())
+	cmd.AddCommand(planeExportCommand(), planeImportCommand(), planeMoveCommand(), planeBalanceCommand())
 	return cmd
 }
 

@@ -186,7 +186,7 @@ func (t *top) once(ctx context.Context, out io.Writer, asJSON bool) error {
 func (t *top) report() any {
 	out := map[string]any{"window": t.window.String(), "watches": t.server.watches, "webhooks": t.server.webhooks, "server": t.server.report()}
 	if t.server.planes.told {
-		out["planes"] = t.server.planes.report()
+		out["planes"], out["planeServers"] = t.server.planes.report(), t.server.planes.serversReport()
 	}
 	for n, name := range groupings {
 		out[name] = t.rows(n)

@@ -88,6 +88,34 @@ func withPlanes() *top {
 	return t
 }
 
+// withServers is a busy server that shares its planes with others: one that runs, one that has crashed, one that does not answer and whose name
+// attacks the terminal, and one that only planes name.
+func withServers() *top {
+	t := withPlanes()
+	s := &t.server.planes
+	server := func(name, state string, awake int64) v1alpha1.PlaneServer {
+		is := v1alpha1.PlaneServer{State: state, Awake: awake}
+		is.Name = name
+		if state == v1alpha1.ServerRunning {
+			started := metav1.NewTime(noon.Add(-3 * time.Hour))
+			is.Started, is.Host, is.Memory, is.Watches = &started, "node-"+name[len(name)-6:len(name)-5], 96<<20, 70
+		} else {
+			since := metav1.NewTime(noon.Add(-90 * time.Second))
+			is.Since = &since
+		}
+		return is
+	}
+	lost := server("10.0.0.9:6443", v1alpha1.ServerAway, 0)
+	lost.Since, lost.Named = nil, 2
+	s.servers = []v1alpha1.PlaneServer{server("10.0.0.1:6443", v1alpha1.ServerRunning, 2), server("10.0.0.2:6443", v1alpha1.ServerRunning, 1), server("10.0.0.3:6443", v1alpha1.ServerAway, 0),
+		server("\x1b[2J10.0.0.4:6443", v1alpha1.ServerUnreachable, 0), lost}
+	s.serverRates = map[string]serverRates{"10.0.0.1:6443": {requests: 812.4, refused: 90, passed: 3.5, failed: .2}, "10.0.0.2:6443": {requests: 12, passed: 400}}
+	for n, name := range []string{"10.0.0.1:6443", "10.0.0.2:6443", "10.0.0.1:6443"} {
+		s.all[n].Server, s.all[n].Moves = name, int64(n)
+	}
+	return t
+}
+
 // slowCreate is what the server says of a request.
 func slowCreate() *v1alpha1.Request {
 	after := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
@@ -148,12 +176,20 @@ func TestTopScreens(t *testing.T) {
 		{name: "planes-filtered-100x16", keys: "6/pull\r", width: 100, height: 16},
 		{name: "plane-80x24", keys: "6\r", width: 80, height: 24},
 		{name: "plane-and-back-100x16", keys: "6j\r\r\x1b", width: 100, height: 16},
+		{name: "fleet-80x24", keys: "6", width: 80, height: 24},
+		{name: "fleet-160x16", keys: "6", width: 160, height: 16},
+		{name: "fleet-colours-120x20", keys: "6", width: 120, height: 20, colours: true},
+		{name: "fleet-filtered-120x20", keys: "6/10.0.0.2\r", width: 120, height: 20},
+		{name: "fleet-plane-80x30", keys: "6j\r", width: 80, height: 30},
 		{name: "keys-100x20", keys: "?", width: 100, height: 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			top := busy()
 			if strings.HasPrefix(c.name, "plane") {
 				top = withPlanes()
+			}
+			if strings.HasPrefix(c.name, "fleet") {
+				top = withServers()
 			}
 			for _, key := range keysOf(c.keys) {
 				if !top.press(key) {
@@ -178,7 +214,7 @@ func TestTopScreens(t *testing.T) {
 
 // The screen fits terminals of any size, whatever there is to show, after any keys.
 func TestTopFits(t *testing.T) {
-	for name, top := range map[string]*top{"idle": {window: time.Second}, "busy": busy(), "planes": withPlanes(), "no planes": {window: time.Second, onPlanes: true, tab: planesTab}} {
+	for name, top := range map[string]*top{"idle": {window: time.Second}, "busy": busy(), "planes": withPlanes(), "fleet": withServers(), "no planes": {window: time.Second, onPlanes: true, tab: planesTab}} {
 		for _, key := range []string{"", "\x1b[B", "s", "g", "k", "\r", "j", "\r", "\r", "\x1b", "g", "\x1b[6~", "\r", "/", "界", "\r", "g", "g", "\r", "S", "p", "o", "?", "x", "\x1b[F", "\x1b[", "\x00", "q"} {
 			if more := top.press(key); more == (key == "q") {
 				t.Errorf("%q: goes on: %t", key, more)
@@ -296,5 +332,74 @@ func TestTopPlanes(t *testing.T) {
 		}
 		before, requests = now, requests[min(1, len(requests)-1):]
 		before.slow = before.slow.Add(-10 * time.Second)
+	}
+}
+
+// What servers do per second is computed from two looks at the same run of each; what a plane does, from two looks at it on the same server.
+func TestTopServers(t *testing.T) {
+	looks := 0
+	started := noon.UTC().Format(time.RFC3339)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch last := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]; last {
+		case "metrics":
+			looks++
+			fmt.Fprint(w, "process_resident_memory_bytes 1\nprocess_cpu_seconds_total 1\nkanzen_planes{state=\"Asleep\"} 9\nkanzen_planes{state=\"Awake\"} 1\n")
+		case "planestats":
+			server := "a:1"
+			if looks > 2 {
+				server = "b:1"
+			}
+			fmt.Fprintf(w, `{"items":[{"metadata":{"name":"one"},"state":"Awake","server":%q,"requests":%d},{"metadata":{"name":"two"},"state":"Awake","server":"b:1","requests":%d}]}`, server, looks*1000, looks*100)
+		case "planeservers":
+			restarted := started
+			if looks > 2 {
+				restarted = noon.Add(time.Hour).UTC().Format(time.RFC3339)
+			}
+			fmt.Fprintf(w, `{"items":[{"metadata":{"name":"a:1"},"state":"Running","started":%q,"awake":3,"requests":%d,"passed":%d},{"metadata":{"name":"b:1"},"state":"Running","started":%q,"awake":2,"requests":%d},
+				{"metadata":{"name":"c:1"},"state":"Away","since":%q}]}`, started, looks*1000, looks*10, restarted, looks*100, started)
+		default:
+			fmt.Fprint(w, `{"items":[]}`)
+		}
+	}))
+	defer s.Close()
+	top := &top{asker: &asker{url: s.URL, http: s.Client()}, window: time.Second, onPlanes: true, tab: planesTab}
+	var all [3]state
+	for n := range all {
+		before := state{}
+		if n > 0 {
+			before = all[n-1]
+			before.slow = before.slow.Add(-10 * time.Second)
+		}
+		if all[n] = top.look(t.Context(), before); all[n].trouble != nil {
+			t.Fatal(all[n].trouble)
+		}
+	}
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if got < want*.9 || got > want*1.1 {
+			t.Errorf("%s: %v a second, want %v", what, got, want)
+		}
+	}
+	second, third := &all[1].planes, &all[2].planes
+	if second.awake != 5 || second.asleep != 5 {
+		t.Errorf("%d are awake, %d asleep", second.awake, second.asleep)
+	}
+	near("a", second.serverRates["a:1"].requests, 100)
+	near("passed by a", second.serverRates["a:1"].passed, 1)
+	near("b", second.serverRates["b:1"].requests, 10)
+	near("one", second.rate["one"], 100)
+	near("b, which was started anew", third.serverRates["b:1"].requests, 0)
+	near("one, which has moved", third.rate["one"], 0)
+	near("two", third.rate["two"], 10)
+	top.now, top.server = noon, all[1]
+	got := drawn(top.summary(200), false)
+	for _, want := range []string{"SERVERS", "c:1 away since 12:00:00", "SERVER ", "planes 5 awake, 5 asleep"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	report := top.report().(map[string]any)["planeServers"].([]map[string]any)
+	if len(report) != 3 || report[0]["passed"] != int64(20) || report[2]["state"] != "Away" || report[2]["since"] == nil {
+		t.Errorf("%+v", report)
 	}
 }

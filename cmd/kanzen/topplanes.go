@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,9 @@ type planesSeen struct {
 	told          bool // the server has planes, and the user may read what they do
 	awake, asleep int  // of all, as the metrics count them
 	rate, refused map[string]float64
+
+	servers     []v1alpha1.PlaneServer // that share them
+	serverRates map[string]serverRates
 }
 
 // allPlanes is how many planes are asked for whatever their state. Of more, those that are awake are: the others have no use to show.
@@ -34,7 +38,13 @@ func (t *top) lookAtPlanes(ctx context.Context, s, before *state) {
 	s.planes.all, s.planes.told = all, err == nil
 	s.planes.rate, s.planes.refused = map[string]float64{}, map[string]float64{}
 	seconds := s.slow.Sub(before.slow).Seconds()
-	if before.slow.IsZero() || seconds <= 0 {
+	if before.slow.IsZero() {
+		seconds = 0
+	}
+	if s.planes.told {
+		t.lookAtServers(ctx, s, before, seconds)
+	}
+	if seconds <= 0 {
 		return
 	}
 	was := map[string]*v1alpha1.PlaneStat{}
@@ -43,7 +53,7 @@ func (t *top) lookAtPlanes(ctx context.Context, s, before *state) {
 	}
 	for n := range all {
 		p := &all[n]
-		if b := was[p.Name]; b != nil { // a new server counts from 0, and so does a new plane of the same name
+		if b := was[p.Name]; b != nil && b.Server == p.Server { // each server has counts of its own; a new one counts from 0, and so does a new plane of the same name
 			s.planes.rate[p.Name] = max(0, float64(p.Requests-b.Requests)/seconds)
 			s.planes.refused[p.Name] = max(0, float64(p.Refused-b.Refused)/seconds)
 		}
@@ -65,10 +75,18 @@ func (t *top) planesTable() *table {
 	if s.told {
 		out.nothing = "there are no planes"
 	}
+	fleet := s.isFleet()
+	if fleet {
+		out.columns = slices.Insert(out.columns, len(out.columns)-1, column{title: "SERVER", width: 16, most: 24, rank: 1, left: true})
+	}
 	for n := range s.all {
 		p := &s.all[n]
 		out.entries = append(out.entries, entry{part(p.Name), []cell{number(s.rate[p.Name]), bad(number(s.refused[p.Name]), yellow), count(p.Watches), count(p.SeatsInUse), bad(count(p.Waiting), yellow), count(p.Objects),
 			number(float64(p.Bytes) / 1024), {text: part(p.State)}, {text: part(p.Name)}}})
+		if fleet {
+			e := &out.entries[n]
+			e.cells = slices.Insert(e.cells, len(e.cells)-1, cell{text: part(p.Server)})
+		}
 	}
 	return out
 }
@@ -86,12 +104,12 @@ func (t *top) planeTable(name string) *table {
 			number cell
 			of     string
 		}{
-			{number(s.rate[p.Name]), "requests a second"}, {count(p.Requests), "requests since the server started"}, {bad(number(s.refused[p.Name]), yellow), "refused a second"},
+			{number(s.rate[p.Name]), "requests a second"}, {count(p.Requests), "requests since its server started"}, {bad(number(s.refused[p.Name]), yellow), "refused a second"},
 			{bad(count(p.RefusedBy.RequestsPerSecond), yellow), "refused by the limit of requests a second"}, {bad(count(p.RefusedBy.Watches), yellow), "refused by the limit of watches"},
 			{bad(count(p.RefusedBy.Storage), yellow), "writes refused by the limits of objects and bytes"}, {bad(count(p.RefusedBy.Seats), yellow), "refused because too many waited for a seat"},
 			{bad(count(p.RefusedBy.Start), red), "refused because the plane could not be woken"}, {count(p.Watches), "watches and other long-running requests"},
 			{cell{text: fmt.Sprintf("%d of %d", p.SeatsInUse, p.Seats)}, "seats in use"}, {bad(count(p.Waiting), yellow), "requests that wait for a seat"}, {count(p.Objects), "objects of its own"},
-			{number(float64(p.Bytes) / 1024), "KB of these objects"}, {count(p.Wakes), "times it has woken, now " + strings.ToLower(part(p.State))},
+			{number(float64(p.Bytes) / 1024), "KB of these objects"}, {count(p.Wakes), "times it has woken, now " + strings.ToLower(part(p.State)+on(p.Server))}, {bad(count(p.Moves), yellow), "times it went to another server in the last hour"},
 		} {
 			out.entries = append(out.entries, entry{l.of, []cell{l.number, {text: l.of}}})
 		}
@@ -99,12 +117,20 @@ func (t *top) planeTable(name string) *table {
 	return out
 }
 
+// on says on which server something is; "": it is not said.
+func on(server string) string {
+	if server == "" {
+		return ""
+	}
+	return " on " + part(server)
+}
+
 // report is what programs are told of planes.
 func (s *planesSeen) report() []map[string]any {
 	out := make([]map[string]any, 0, len(s.all))
 	for n := range s.all {
 		p := &s.all[n]
-		out = append(out, map[string]any{"name": p.Name, "state": p.State, "perSecond": s.rate[p.Name], "refusedPerSecond": s.refused[p.Name], "requests": p.Requests, "refusedBy": p.RefusedBy,
+		out = append(out, map[string]any{"name": p.Name, "state": p.State, "server": p.Server, "moves": p.Moves, "perSecond": s.rate[p.Name], "refusedPerSecond": s.refused[p.Name], "requests": p.Requests, "refusedBy": p.RefusedBy,
 			"watches": p.Watches, "seats": p.Seats, "seatsInUse": p.SeatsInUse, "waiting": p.Waiting, "objects": p.Objects, "bytes": p.Bytes, "wakes": p.Wakes})
 	}
 	return out

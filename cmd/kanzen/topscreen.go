@@ -55,8 +55,8 @@ func (t *top) body(width, room int) []line {
 	if p == nil {
 		sorted = t.sortedBy(tab, t.tab)
 	}
-	others := t.below(width, room)
-	return append(tab.lines(width, room-len(others), chosen, sorted), others...)
+	servers, others := t.above(width, room), t.below(width, room)
+	return append(append(servers, tab.lines(width, room-len(servers)-len(others), chosen, sorted)...), others...)
 }
 
 // below draws the beginnings of the tables that have no requests, below those that have.
@@ -263,6 +263,9 @@ func (t *top) summary(width int) []line {
 		table := t.tabTable(tab)
 		if len(table.entries) == 0 && (tab != planesTab || !t.onPlanes) {
 			continue
+		}
+		if tab == planesTab && t.server.planes.isFleet() {
+			out = append(append(out, line{}), t.serversTable().lines(width, summaryLines+1, -1, -1)...)
 		}
 		if tab < webhooksTab {
 			table.columns[trendColumn].width, table.columns[trendColumn].most = 0, 0 // one window has no past

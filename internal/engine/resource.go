@@ -355,6 +355,13 @@ type Typed[T Object] struct {
 	PrepareUpdate  func(ctx context.Context, obj, old T)
 	ValidateUpdate func(ctx context.Context, obj, old T) field.ErrorList
 
+	// StatusApart says that these writes do not reach the status: a new object has an empty one, and an update leaves it as it
+	// is. Reset need not say so. PrepareCreate and PrepareUpdate come afterwards.
+	StatusApart bool
+	// CountsSpec counts in metadata.generation: a new object has the generation 1, and each change of the spec that is left after
+	// PrepareUpdate raises it.
+	CountsSpec bool
+
 	CreateOnUpdate       bool
 	NeedsResourceVersion bool
 	DefaultOrphan        bool
@@ -375,6 +382,12 @@ type Typed[T Object] struct {
 
 // Rules returns the rules of t for objects of any type; they must be T.
 func (t Typed[T]) Rules() Rules {
+	if t.CountsSpec {
+		t = counted(t)
+	}
+	if t.StatusApart {
+		t = statusApart(t)
+	}
 	r := Rules{
 		CreateOnUpdate:       t.CreateOnUpdate,
 		NeedsResourceVersion: t.NeedsResourceVersion,
@@ -452,6 +465,11 @@ func Row[T Object](f func(obj T) []any) func(obj Object) ([]any, []metav1.TableR
 	return func(obj Object) ([]any, []metav1.TableRowCondition) { return f(obj.(T)), nil }
 }
 
+// TableOf is a table with these columns, whose cells a typed func gives.
+func TableOf[T Object](row func(obj T) []any, columns ...metav1.TableColumnDefinition) *Table {
+	return &Table{Columns: columns, Row: Row(row)}
+}
+
 // ResetFields makes a Reset set of dotted field paths: "spec", "metadata.deletionTimestamp".
 func ResetFields(paths ...[]string) *fieldpath.Set {
 	s := fieldpath.NewSet()
@@ -510,10 +528,4 @@ func VersionOf[T, L any, PT interface {
 func Lenient(v *Version) *Version {
 	v.Lenient = true
 	return v
-}
-
-// Status is the status subresource of a kind with these rules.
-func Status[T Object](t Typed[T]) *Subresource {
-	r := t.Rules()
-	return &Subresource{Name: "status", Verbs: []string{"get", "patch", "update"}, Rules: &r}
 }

@@ -3,7 +3,6 @@ package server
 import (
 	mathrand "math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -64,7 +63,7 @@ func (b *base) discovery(agg *aggregator.Server, others peering) documents {
 // custom resources. own are resources that are neither custom nor in the recorded documents; they are described when somebody
 // asks for a document.
 func (b *base) openAPI(agg *aggregator.Server, own []*engine.Resource) (*openapi.Handler, error) {
-	docs, err := openapi.New(b.process.Clock.Now(), b.documented())
+	docs, err := openapi.New(b.process.Clock.Now(), openapi.Served{Version: b.cfg.Versions().Emulated.String(), Resources: b.documented()})
 	if err != nil {
 		return nil, err
 	}
@@ -88,17 +87,23 @@ func (b *base) openAPI(agg *aggregator.Server, own []*engine.Resource) (*openapi
 	return openapi.NewHandler(all.Get, b.log), nil
 }
 
-// documented returns which of the built-in documents are of groups and versions that are served.
-func (b *base) documented() func(path string) bool {
-	paths := map[string]bool{}
+// documented returns the built-in resources that are served and their subresources, by the paths of their documents.
+func (b *base) documented() map[string][]string {
+	all := map[string][]string{}
 	for _, gv := range b.objects.Now().GroupVersions() {
-		if gv.Group == "" {
-			paths["api/"+gv.Version] = true
+		if gv.Remote != nil {
 			continue
 		}
-		paths["apis/"+gv.Group], paths["apis/"+gv.Group+"/"+gv.Version] = true, true
+		path := "apis/" + gv.GroupVersion.String()
+		if gv.Group == "" {
+			path = "api/" + gv.Version
+		}
+		for _, r := range gv.Resources() {
+			all[path] = append(all[path], r.Plural)
+			for _, s := range r.Subresources {
+				all[path] = append(all[path], r.Plural+"/"+s.Name)
+			}
+		}
 	}
-	return func(path string) bool {
-		return paths[path] || !strings.HasPrefix(path, "api/") && !strings.HasPrefix(path, "apis/")
-	}
+	return all
 }

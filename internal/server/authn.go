@@ -7,9 +7,11 @@ import (
 	"github.com/kanzen-io/kanzen/internal/access/authn"
 	"github.com/kanzen-io/kanzen/internal/access/authn/methods"
 	"github.com/kanzen-io/kanzen/internal/access/authn/serviceaccount"
+	"github.com/kanzen-io/kanzen/internal/access/authz"
 	"github.com/kanzen-io/kanzen/internal/access/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -35,7 +37,7 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 		Audiences: b.cfg.Audiences(), TokenFile: k.TokenFile,
 		ServiceAccounts: methods.ServiceAccounts{
 			Issuers: b.cfg.ServiceAccountIssuers, Keys: k.Verify, Objects: b.objects, Referents: &catalog.Referents{Raw: b.objects},
-			NoLookup: !b.cfg.ServiceAccountLookup, MarkUsed: b.markUsed,
+			NoLookup: !b.cfg.ServiceAccountLookup, MarkUsed: b.markUsed, Webhooks: b.cfg.Gates().Enabled(features.APIServerWebhookAuthenticationToken),
 		},
 		WebhookFile: b.cfg.TokenWebhookFile, WebhookVersion: b.cfg.TokenWebhookVersion, WebhookTTL: b.cfg.TokenWebhookTTL,
 		Server: controlplane.IdentityName(b.cfg.Hostname()), Egress: b.process.Egress,
@@ -84,10 +86,13 @@ func (b *base) markUsed(ctx context.Context, secret *corev1.Secret, day string) 
 }
 
 // tokenIssuer makes the issuer that answers token requests.
-func (b *base) tokenIssuer(k *keys.Keys) *serviceaccount.TokenIssuer {
+func (b *base) tokenIssuer(k *keys.Keys, authorizers authz.Authorizer) *serviceaccount.TokenIssuer {
 	t := &serviceaccount.TokenIssuer{
 		Signer: k.Signer, Objects: b.objects, Clock: b.process.Clock, Audiences: b.cfg.Audiences(),
 		MaxLife: b.cfg.ServiceAccountMaxExpiration, Extend: b.cfg.ServiceAccountExtend,
+	}
+	if b.cfg.Gates().Enabled(features.APIServerWebhookAuthenticationToken) {
+		t.MayAttest = authz.Attest(authorizers)
 	}
 	if b.seams.origin.rehearses() {
 		t.Signer = serviceaccount.NewExternalSigner("", func(context.Context, []byte) (string, error) { return "", errRehearsal })

@@ -23,7 +23,7 @@ import (
 
 // findings makes the engine of findings; without a flight recorder there is none. Flow control is made later, as are the checks of
 // health; backups nil: there are none.
-func (b *base) findings(f flight, p recorder.Parts, k *keys.Keys, backups *snapshot.Scheduler, flow func() *flowcontrol.Controller, notReady func(context.Context) error,
+func (b *base) findings(f flight, planes Planes, p recorder.Parts, k *keys.Keys, backups *snapshot.Scheduler, flow func() *flowcontrol.Controller, notReady func(context.Context) error,
 	servers func(context.Context) (findings.Server, []findings.Server)) *findings.Engine {
 	if f.Recorder == nil {
 		return nil
@@ -39,6 +39,9 @@ func (b *base) findings(f flight, p recorder.Parts, k *keys.Keys, backups *snaps
 		Certificates: func() []findings.Certificate { return faulty(certificatesOf(k, b.cfg), b.process.Clock.Now()) },
 		Directories:  b.directoriesInUse(), Disk: space.Of, Report: b.reportFinding,
 		Clock: b.process.Clock, Guard: b.guard,
+	}
+	if planes != nil {
+		c.Fleet = planes.State
 	}
 	if backups != nil {
 		c.Snapshots = func() findings.Snapshots {

@@ -10,6 +10,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/access/audit"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
+	"github.com/kanzen-io/kanzen/internal/observe/findings"
 	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
@@ -17,6 +18,15 @@ import (
 
 // ExportsPath is where Seams.Exports is.
 const ExportsPath = "/exports"
+
+// Planes tell of control planes below another one, and of the servers that share them.
+type Planes interface {
+	// Stats and Servers tell the flight recorder's readers what these do now. They may ask the other servers.
+	Stats() []*v1alpha1.PlaneStat
+	Servers() []*v1alpha1.PlaneServer
+	// State is what this server knows without asking; nil: there are no other servers.
+	State() *findings.Fleet
+}
 
 // Seams are where a program that holds a control plane, such as a test, takes part in it. The zero value is none: the
 // filters are left out of the chain.
@@ -36,8 +46,8 @@ type Seams struct {
 	// Auditor makes the audit events of a hosted control plane (config.Hosted), which has no audit settings of its own; nil: they are not
 	// recorded. The caller closes its backend.
 	Auditor *audit.Auditor
-	// Planes tell the flight recorder's readers what the planes below this control plane do; nil: it has none.
-	Planes func() []*v1alpha1.PlaneStat
+	// Planes are those below this control plane; nil: it has none.
+	Planes Planes
 	// Kinds are kinds that the control plane has beside the built-in ones: definitions that are no objects of the API. Optional.
 	Kinds []*apiextensionsv1.CustomResourceDefinition
 	// Admit are plugins of admission that come after all others. Optional.

@@ -213,7 +213,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}
 
 	// What is served.
-	d := b.deps(authorizers, authenticators, b.tokenIssuer(secrets), services)
+	d := b.deps(authorizers, authenticators, b.tokenIssuer(secrets, authorizers), services)
 	if d.Chosen, err = b.chosen(); err != nil {
 		return nil, err
 	}
@@ -237,8 +237,10 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	parts := recordedparts.Of(stored, queues, func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow })
-	parts.Planes = seams.Planes
-	found := b.findings(recorded, parts, secrets, backups, func() *flowcontrol.Controller { return flow }, func(ctx context.Context) error { return started.NotReady(ctx) },
+	if seams.Planes != nil {
+		parts.Planes, parts.PlaneServers = seams.Planes.Stats, seams.Planes.Servers
+	}
+	found := b.findings(recorded, seams.Planes, parts, secrets, backups, func() *flowcontrol.Controller { return flow }, func(ctx context.Context) error { return started.NotReady(ctx) },
 		servers(func() *controlplane.Bootstrapper { return first }))
 	reading := b.recorderResources(recorded, authorizers, parts, found)
 	var s *server

@@ -23,6 +23,7 @@ type Metrics struct {
 	requests, failed *prometheus.CounterVec
 	compared         *prometheus.CounterVec
 	waits            *prometheus.HistogramVec
+	lists, loads     *prometheus.HistogramVec
 }
 
 // NewMetrics makes the metrics of a store and registers them.
@@ -30,7 +31,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	operation, resource := []string{"operation", "group", "resource"}, []string{"group", "resource"}
 	m := &Metrics{
 		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "etcd_request_duration_seconds", Help: "How long requests to etcd took.",
-			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}}), operation),
+			Buckets: requestBuckets}), operation),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_requests_total", Help: "Requests to etcd."}, operation),
 		failed:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_request_errors_total", Help: "Requests to etcd that failed."}, operation),
 		compared: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_storage_consistency_checks_total", Help: "Comparisons of views with etcd, by what came of them."},
@@ -38,10 +39,17 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		waits: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_cache_read_wait_seconds",
 			Help:    "How long reads waited until the view had everything that they must see.",
 			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3}}), resource),
+		lists: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_storage_list_duration_seconds",
+			Help: "How long lists from etcd took, with all their pages.", Buckets: requestBuckets}), []string{"streamed", "group", "resource"}),
+		loads: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_cache_initialization_duration_seconds",
+			Help: "How long it took to load views from etcd.", Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600}}), resource),
 	}
-	r.MustRegister(m.seconds, m.requests, m.failed, m.compared, m.waits)
+	r.MustRegister(m.seconds, m.requests, m.failed, m.compared, m.waits, m.lists, m.loads)
 	return m
 }
+
+// requestBuckets are in seconds.
+var requestBuckets = []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60}
 
 // operation is a kind of request to etcd.
 type operation int
@@ -102,6 +110,19 @@ func (v *View) asked(op operation, began time.Time, err error) {
 	}
 }
 
+// listedFromEtcd measures a list that began at a time, of all pages together.
+func (v *View) listedFromEtcd(began time.Time) {
+	of, seconds := v.kind.Resource, time.Since(began).Seconds()
+	const streamed = "false" // in pages, not by RangeStream
+	v.unlessGone(func(m *Metrics) { m.lists.WithLabelValues(streamed, of.Group, of.Resource).Observe(seconds) })
+}
+
+// wasLoaded measures a load of the view that began at a time.
+func (v *View) wasLoaded(began time.Time) {
+	of, seconds := v.kind.Resource, time.Since(began).Seconds()
+	v.unlessGone(func(m *Metrics) { m.loads.WithLabelValues(of.Group, of.Resource).Observe(seconds) })
+}
+
 // unlessGone calls f, which makes series of the view, unless the view is forgotten.
 func (v *View) unlessGone(f func(m *Metrics)) {
 	m := v.store.metrics
@@ -121,7 +142,7 @@ func (v *View) dropSeries() {
 	of := prometheus.Labels{"group": v.kind.Resource.Group, "resource": v.kind.Resource.Resource}
 	for _, vec := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
-	}{m.seconds, m.requests, m.failed, m.compared, m.waits} {
+	}{m.seconds, m.requests, m.failed, m.compared, m.waits, m.lists, m.loads} {
 		vec.DeletePartialMatch(of)
 	}
 }

@@ -70,6 +70,7 @@ func (s *Snapshot) ascendPast(ctx context.Context, r Range, yield func(*Item) bo
 		limit = min(limit, r.Take)
 	}
 	from, end := v.etcdPrefix+r.start(), kv.PrefixEnd(v.etcdPrefix+r.Prefix)
+	defer v.listedFromEtcd(time.Now())
 	for {
 		var n int
 		var bytes int64

@@ -172,9 +172,13 @@ var errReset = errors.New("view was reset while it was read")
 // came meanwhile.
 func (v *View) load(ctx context.Context, l *load) {
 	defer close(l.done)
+	began := time.Now()
 	items, rev, err := v.read(ctx)
 	for errors.Is(err, ErrCompacted) { // between two pages
 		items, rev, err = v.read(ctx)
+	}
+	if err == nil {
+		v.wasLoaded(began)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -213,6 +217,7 @@ func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, erro
 	if v.store.fork != nil {
 		return v.readFork(ctx)
 	}
+	defer v.listedFromEtcd(time.Now())
 	items := &btree.Map[string, *Item]{}
 	pack, packed := v.packLoaded()
 	asked := func(began time.Time, err error) { v.asked(etcdList, began, err) }

@@ -147,7 +147,7 @@ func (p *parts) log(db database) *log {
 
 // root serves what has passed the chain.
 func (p *parts) root() (http.Handler, error) {
-	builtin, err := openapi.New(p.clock.Now(), nil)
+	builtin, err := openapi.New(p.clock.Now(), openapi.Served{})
 	if err != nil {
 		return nil, err
 	}

@@ -234,7 +234,7 @@ func serve(t *testing.T) (*http.Client, string) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	cmd := exec.Command(program, "serve", "--data-dir", dir, "--secure-port=0")
+	cmd := exec.Command(program, "serve", "--data-dir", dir, "--secure-port=0", "--planes")
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

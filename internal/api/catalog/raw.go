@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -141,6 +142,16 @@ func (o *Raw) Secret(ctx context.Context, namespace, name string) (*corev1.Secre
 // Node is Seen of a node.
 func (o *Raw) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return seen[*corev1.Node](ctx, o, schema.GroupResource{Resource: "nodes"}, "", name)
+}
+
+// ValidatingWebhooks is Seen of a configuration of webhooks.
+func (o *Raw) ValidatingWebhooks(ctx context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+	return seen[*admissionregistrationv1.ValidatingWebhookConfiguration](ctx, o, admissionregistrationv1.Resource("validatingwebhookconfigurations"), "", name)
+}
+
+// MutatingWebhooks is Seen of a configuration of webhooks.
+func (o *Raw) MutatingWebhooks(ctx context.Context, name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	return seen[*admissionregistrationv1.MutatingWebhookConfiguration](ctx, o, admissionregistrationv1.Resource("mutatingwebhookconfigurations"), "", name)
 }
 
 // Namespace is Seen of a namespace.

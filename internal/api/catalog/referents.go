@@ -17,7 +17,10 @@ type Referents struct {
 	known cache.Cache[referentKey, referent]
 }
 
-type referentKey struct{ resource, key string }
+type referentKey struct {
+	resource schema.GroupResource
+	key      string
+}
 
 type referent struct {
 	revision int64
@@ -25,12 +28,12 @@ type referent struct {
 }
 
 // Referent is part of serviceaccount.Referents.
-func (r *Referents) Referent(ctx context.Context, resource, namespace, name string) (serviceaccount.Referent, error) {
-	ep, err := r.Endpoint(schema.GroupResource{Resource: resource})
+func (r *Referents) Referent(ctx context.Context, resource schema.GroupResource, namespace, name string) (serviceaccount.Referent, error) {
+	ep, err := r.Endpoint(resource)
 	if err != nil {
 		return serviceaccount.Referent{}, err
 	}
-	key := referentKey{resource, name}
+	key := referentKey{resource: resource, key: name}
 	if namespace != "" {
 		key.key = namespace + "/" + name
 	}

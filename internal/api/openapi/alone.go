@@ -30,10 +30,10 @@ func (s *Set) Alone(parts ...Part) *Set {
 	return n
 }
 
-// references matches the references inside a v2 document.
-var references = regexp.MustCompile(`"#/(definitions|parameters)/([^"]+)"`)
+// references matches the references inside a v2 or v3 document.
+var references = regexp.MustCompile(`"#/(?:components/)?(definitions|parameters|schemas)/([^"]+)"`)
 
-// members are the referable members of a v2 document: definitions and parameters, by name.
+// members are the referable members of a document: definitions and parameters in v2, schemas in v3, by name.
 type members map[string]map[string]json.RawMessage
 
 // follow copies everything that a text refers to, directly or not, from all.
@@ -51,7 +51,7 @@ func (m members) follow(text []byte, all members) {
 // v2Alone returns the v2 document of the parts alone, with the built-in definitions and parameters that they refer to.
 // Like v2, it may return a document together with an error.
 func (s *Set) v2Alone(protobuf bool) ([]byte, error) {
-	added, errAdded := s.added()
+	added, errAdded := s.addedToBuiltin()
 	if added == nil {
 		return nil, errAdded
 	}

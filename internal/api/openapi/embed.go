@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -25,6 +24,9 @@ type recorded struct {
 		PathsEnd, DefinitionsEnd int
 	}
 	V3 map[string]string // hash by path
+	// Versions are those of Kubernetes in the documents, and Resources what is in them (see Served), by path.
+	Versions  map[string]string
+	Resources map[string][]string
 	// Optional is the same for versions that are not served by default.
 	Optional map[string]string
 
@@ -46,38 +48,38 @@ func readIndex() (*recorded, error) {
 	return ix, nil
 }
 
-// builtinDocuments returns the embedded v3 documents of what is served by default.
-func (ix *recorded) builtinDocuments(at time.Time) []Document {
-	docs := make([]Document, 0, len(ix.V3))
-	for path, hash := range ix.V3 {
-		docs = append(docs, ix.document(path, hash, at))
+// recordedDocument returns an embedded v3 document, without what is not served.
+func (s *Set) recordedDocument(path, hash string) Document {
+	d := Document{
+		Path: path, Hash: hash, Modified: s.at,
+		JSON:  func() ([]byte, error) { return s.ix.unpack("v3/" + path + ".json.zst") },
+		Proto: func() ([]byte, error) { return s.ix.unpack("v3/" + path + ".pb.zst") },
 	}
-	return docs
-}
-
-func (ix *recorded) document(path, hash string, at time.Time) Document {
-	return Document{
-		Path: path, Hash: hash, Modified: at,
-		JSON:  func() ([]byte, error) { return ix.unpack("v3/" + path + ".json.zst") },
-		Proto: func() ([]byte, error) { return ix.unpack("v3/" + path + ".pb.zst") },
+	if s.narrows(path) {
+		return s.narrowed(d)
 	}
+	return d
 }
 
 // optional are the embedded documents of versions that are not served by default, of those that are served.
-func (ix *recorded) optional(at time.Time, served func(path string) bool) []Part {
+func (s *Set) optional() []Part {
 	var parts []Part
-	for _, path := range slices.Sorted(maps.Keys(ix.Optional)) {
-		if served == nil || !served(path) {
+	for _, path := range slices.Sorted(maps.Keys(s.ix.Optional)) {
+		if s.served.Resources == nil || !s.served.document(path) {
 			continue
 		}
-		hash := ix.Optional[path]
-		parts = append(parts, Part{Documents: []Document{ix.document(path, hash, at)}, V2Hash: hash, V2: func() (*Fragment, error) {
-			b, err := ix.unpack("v2/" + path + ".json.zst")
+		d := s.recordedDocument(path, s.ix.Optional[path])
+		parts = append(parts, Part{recorded: true, Documents: []Document{d}, V2Hash: d.Hash, V2: func() (*Fragment, error) {
+			b, err := s.ix.unpack("v2/" + path + ".json.zst")
 			if err != nil {
 				return nil, err
 			}
 			var f Fragment
-			return &f, json.Unmarshal(b, &f)
+			if err := json.Unmarshal(b, &f); err != nil {
+				return nil, err
+			}
+			s.served.narrow(&info{}, f.Paths)
+			return &f, nil
 		}})
 	}
 	return parts

@@ -36,13 +36,15 @@ type Part struct {
 	V2 func() (*Fragment, error)
 	// V2Hash identifies the content of V2.
 	V2Hash string
+
+	recorded bool // the part is of the recorded documents
 }
 
 // Set is the built-in documents and some parts. It is immutable, except for its cache of generated documents.
 type Set struct {
 	ix     *recorded
 	at     time.Time
-	served func(path string) bool
+	served Served
 	docs   map[string]Document
 	parts  []Part
 	alone  bool // without the built-in documents
@@ -56,9 +58,8 @@ type Set struct {
 	json, proto kept
 }
 
-// New returns the set of the built-in documents whose paths (apis/apps/v1) are served; served may be nil for what is served
-// by default. at, the start time of the server, is their modification time for clients.
-func New(at time.Time, served func(path string) bool) (*Set, error) {
+// New returns the set of the built-in documents, of what is served. at, the start time of the server, is their modification time for clients.
+func New(at time.Time, served Served) (*Set, error) {
 	ix, err := readIndex()
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func New(at time.Time, served func(path string) bool) (*Set, error) {
 // With returns a set of the built-in documents and these parts; it drops the parts of s. If two parts have the same
 // path the first wins; built-in documents come before all.
 func (s *Set) With(parts ...Part) *Set {
-	optional := s.ix.optional(s.at, s.served)
+	optional := s.optional()
 	if s.cbor {
 		for i, p := range optional {
 			optional[i] = p.withCBOR()
@@ -77,13 +78,15 @@ func (s *Set) With(parts ...Part) *Set {
 	}
 	parts = append(optional, parts...)
 	n := &Set{ix: s.ix, at: s.at, served: s.served, cbor: s.cbor, extensions: s.extensions, parts: parts, docs: make(map[string]Document, len(s.ix.V3)+len(parts))}
-	for _, d := range s.ix.builtinDocuments(s.at) {
-		if s.served == nil || s.served(d.Path) {
-			if s.cbor {
-				d = d.withCBOR()
-			}
-			n.docs[d.Path] = d
+	for path, hash := range s.ix.V3 {
+		if !s.served.document(path) {
+			continue
 		}
+		d := s.recordedDocument(path, hash)
+		if s.cbor {
+			d = d.withCBOR()
+		}
+		n.docs[path] = d
 	}
 	for _, p := range parts {
 		for _, d := range p.Documents {
@@ -93,6 +96,9 @@ func (s *Set) With(parts ...Part) *Set {
 		}
 	}
 	base := s.ix.V2.Hash
+	if s.narrowsV2() {
+		base = s.narrowedHash(base)
+	}
 	if s.cbor {
 		base = cborHash(base)
 	}

@@ -18,11 +18,14 @@ func (s *Set) v2(protobuf bool) (doc []byte, err error) {
 	if s.alone {
 		return s.v2Alone(protobuf)
 	}
+	if s.narrowsV2() {
+		return s.v2Narrowed(protobuf)
+	}
 	added := &Fragment{}
 	if s.changesV2() {
-		var all *Fragment
-		if all, err = s.added(); all != nil {
-			added = all
+		added, err = s.addedToBuiltin()
+		if added == nil {
+			added = &Fragment{}
 		}
 	}
 	base, errBase := s.baseV2(protobuf)
@@ -82,7 +85,7 @@ func (s *Set) v2Gzip(protobuf bool) ([]byte, error) {
 	if protobuf {
 		name, k = "data/v2.pb.gz", &s.proto
 	}
-	if !s.alone && !s.cbor && !s.changesV2() {
+	if !s.alone && !s.cbor && !s.narrowsV2() && !s.changesV2() {
 		return data.ReadFile(name)
 	}
 	k.mu.Lock()
@@ -101,8 +104,8 @@ func (s *Set) v2Gzip(protobuf bool) ([]byte, error) {
 	return packed, err
 }
 
-// added returns everything that the parts add to the built-in document.
-func (s *Set) added() (*Fragment, error) {
+// addedToBuiltin returns everything that the parts add to the built-in document.
+func (s *Set) addedToBuiltin() (*Fragment, error) {
 	b, err := s.BuiltinV2()
 	if err != nil {
 		return nil, err
@@ -111,9 +114,14 @@ func (s *Set) added() (*Fragment, error) {
 	if err := json.Unmarshal(b, &base); err != nil {
 		return nil, err
 	}
+	return addedTo(&base, s.parts)
+}
+
+// addedTo returns everything that parts add to a document.
+func addedTo(base *Fragment, parts []Part) (*Fragment, error) {
 	all := &Fragment{Paths: map[string]json.RawMessage{}, Definitions: map[string]json.RawMessage{}}
 	var errs []error
-	for _, p := range s.parts {
+	for _, p := range parts {
 		if p.V2 == nil {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 
 // The v2 document is generated once for all clients, compressed or not.
 func TestV2IsKept(t *testing.T) {
-	base, err := New(time.Now(), every)
+	base, err := New(time.Now(), every())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,12 +30,10 @@ const (
 	DRAPartitionableDevicesType = "DRAPartitionableDevicesType"
 )
 
-// APIServerWebhookAuthenticationToken is a gate that kanzen names and does not switch.
-const APIServerWebhookAuthenticationToken = "APIServerWebhookAuthenticationToken"
-
 // Gates that kanzen switches, beside those of fields. (APIServerIdentity is one that others need.)
 const (
 	APIServerIdentity                            = "APIServerIdentity"
+	APIServerWebhookAuthenticationToken          = "APIServerWebhookAuthenticationToken"
 	AllowUnsafeMalformedObjectDeletion           = "AllowUnsafeMalformedObjectDeletion"
 	CBORServingAndStorage                        = "CBORServingAndStorage"
 	CSIVolumeHealth                              = "CSIVolumeHealth"
@@ -88,7 +86,7 @@ const (
 
 func switchable(name string) bool {
 	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{
-		AllowUnsafeMalformedObjectDeletion, CBORServingAndStorage, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
+		APIServerWebhookAuthenticationToken, AllowUnsafeMalformedObjectDeletion, CBORServingAndStorage, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
 		ComponentStatusz, CompositePodGroup, ContainerStopSignals, CoordinatedLeaderElection,
 		DRAConsumableCapacity, DRAFractionalCapacityRange, DRAListTypeAttributes, DRAPartitionableDevicesType,
 		DRADeviceTaintRules, DRAResourcePoolStatus, DRAWorkloadResourceClaims, DetectCacheInconsistency, EvictionRequestAPI, ExcludeAdmissionWebhookVirtualResources, GenericWorkload,

@@ -21,7 +21,7 @@ const (
 func readable(resource string) bool {
 	switch resource {
 	case "requests", "watches", "webhookstats", "deprecateduses", "trafficstats", "timeseries", "views", "controllers", "datastores", "prioritylevels", "definitions", "findings",
-		"planestats":
+		"planestats", "planeservers":
 		return true
 	}
 	return false

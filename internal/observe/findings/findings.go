@@ -94,6 +94,8 @@ type Config struct {
 	Snapshots    func() Snapshots
 	// Servers returns this server and the others of its cluster, as far as they tell of themselves.
 	Servers func(ctx context.Context) (itself Server, others []Server)
+	// Fleet returns what is known of the servers that share planes; nil: there is only one.
+	Fleet func() *Fleet
 	// Directories are those whose disk the server needs, by what is in them; Disk measures.
 	Directories map[string]string
 	Disk        func(dir string) (space.Disk, error)
@@ -299,7 +301,7 @@ func (e *Engine) look(ctx context.Context) {
 	defer cancel()
 	l := &look{Engine: e, ctx: ctx, time: now}
 	e.tally.fold(e.Recorder, now)
-	for _, check := range []func(){l.health, l.storage, l.certificates, l.admission, l.conversions, l.definitions, l.costly, l.apiServices, l.servers, l.seats, l.clients, l.writers,
+	for _, check := range []func(){l.health, l.storage, l.certificates, l.admission, l.conversions, l.definitions, l.costly, l.apiServices, l.servers, l.fleet, l.seats, l.clients, l.writers,
 		l.deletions, l.workloads, l.quotas} {
 		// A check that panics takes nothing from the others.
 		_ = e.Guard.Call("look for findings", func() error { check(); return nil })

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
@@ -24,12 +25,14 @@ type Parts struct {
 	Definitions    func() []*v1alpha1.Definition
 	// Planes are those below this server; nil: it has none (--planes).
 	Planes func() []*v1alpha1.PlaneStat
+	// PlaneServers are the servers that share these planes; nil if Planes is.
+	PlaneServers func() []*v1alpha1.PlaneServer
 }
 
 func (r *Recorder) statResources(p Parts) []*engine.Resource {
 	all := []*engine.Resource{r.trafficStats(), r.timeSeries(), r.views(p), r.controllers(p), r.datastores(p), r.priorityLevels(p), r.definitions(p)}
 	if p.Planes != nil {
-		all = append(all, r.planeStats(p))
+		all = append(all, r.planeStats(p), r.planeServers(p))
 	}
 	return all
 }
@@ -187,18 +190,43 @@ func (r *Recorder) definitions(p Parts) *engine.Resource {
 func (r *Recorder) planeStats(p Parts) *engine.Resource {
 	res := readOnly("planestats", "planestat", "PlaneStat", engine.VersionOf[v1alpha1.PlaneStat, v1alpha1.PlaneStatList](v1alpha1.GroupVersion(), nil))
 	listed(r, res, whole(r, without(p.Planes)), func(s *v1alpha1.PlaneStat) string {
-		return version(s.State, s.Requests, s.Refused, s.Wakes, s.Watches, s.SeatsInUse, s.Waiting, s.Objects, s.Bytes)
+		return version(s.State, s.Server, s.Moves, s.Requests, s.Refused, s.Wakes, s.Watches, s.SeatsInUse, s.Waiting, s.Objects, s.Bytes)
 	})
 	res.Fields = engine.Fields(func(s *v1alpha1.PlaneStat) fields.Set {
-		return fields.Set{"state": s.State, "costliest": costliest(s.Rank)}
+		return fields.Set{"state": s.State, "server": s.Server, "costliest": costliest(s.Rank)}
 	})
 	res.Table = &engine.Table{
-		Columns: []metav1.TableColumnDefinition{nameColumn(), column("State", "string", "Asleep or Awake.", 0), column("Requests", "integer", "Since the server started.", 0),
+		Columns: []metav1.TableColumnDefinition{nameColumn(), column("State", "string", "Asleep or Awake.", 0), column("Server", "string", "On which it is awake.", 0), column("Requests", "integer", "Since the server started.", 0),
 			column("Refused", "integer", "Since the server started, by its limits or because it was overloaded.", 0), column("Watches", "integer", "Now.", 0),
 			column("In Use", "integer", "Of its seats.", 0), column("Waiting", "integer", "Requests that wait for a seat.", 0), column("Objects", "integer", "Of its own.", 0),
-			column("Bytes", "integer", "Of these.", 0), column("Wakes", "integer", "Since the server started.", 1)},
+			column("Bytes", "integer", "Of these.", 0), column("Wakes", "integer", "Since the server started.", 1), column("Moves", "integer", "From one server to another, in the last hour.", 1)},
 		Row: engine.Row(func(s *v1alpha1.PlaneStat) []any {
-			return []any{s.Name, s.State, s.Requests, s.Refused, s.Watches, s.SeatsInUse, s.Waiting, s.Objects, s.Bytes, s.Wakes}
+			return []any{s.Name, s.State, s.Server, s.Requests, s.Refused, s.Watches, s.SeatsInUse, s.Waiting, s.Objects, s.Bytes, s.Wakes, s.Moves}
+		}),
+	}
+	return res
+}
+
+func (r *Recorder) planeServers(p Parts) *engine.Resource {
+	res := readOnly("planeservers", "planeserver", "PlaneServer", engine.VersionOf[v1alpha1.PlaneServer, v1alpha1.PlaneServerList](v1alpha1.GroupVersion(), nil))
+	listed(r, res, whole(r, without(p.PlaneServers)), func(s *v1alpha1.PlaneServer) string {
+		return version(s.State, s.Error, s.Started, s.Awake, s.Named, s.Requests, s.Refused, s.Watches, s.Passed, s.PassedFailed, s.Memory, s.Moved, s.TakenOver)
+	})
+	res.Fields = engine.Fields(func(s *v1alpha1.PlaneServer) fields.Set { return fields.Set{"state": s.State} })
+	res.Table = &engine.Table{
+		Columns: []metav1.TableColumnDefinition{nameColumn(), column("State", "string", "Running, Leaving, Unreachable or Away.", 0), column("Awake", "integer", "Planes that are awake on it.", 0),
+			column("Requests", "integer", "That its planes got since it started.", 0), column("Passed", "integer", "Requests that it has passed on since it started.", 0), column("Failed", "integer", "Of those that were passed on.", 0),
+			column("Moved", "integer", "Planes that came to it in the last hour.", 0), column("Taken Over", "integer", "Planes that it took in the last hour from servers that were gone.", 0),
+			column("Memory", "integer", "Bytes, of its process.", 0), column("Up", "string", "Since it started.", 0), column("Away", "string", "Since nothing was heard of it.", 0),
+			column("Host", "string", "Its machine.", 1), column("Version", "string", "Of the server.", 1), column("Error", "string", "Why its figures are missing.", 1)},
+		Row: engine.Row(func(s *v1alpha1.PlaneServer) []any {
+			ago := func(at *metav1.Time) string {
+				if at == nil {
+					return ""
+				}
+				return duration.HumanDuration(r.Clock.Since(at.Time))
+			}
+			return []any{s.Name, s.State, s.Awake, s.Requests, s.Passed, s.PassedFailed, s.Moved, s.TakenOver, s.Memory, ago(s.Started), ago(s.Since), s.Host, s.Version, s.Error}
 		}),
 	}
 	return res

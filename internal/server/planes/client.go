@@ -96,6 +96,21 @@ func (c *Client) Lies(ctx context.Context, name string) (there bool, failure str
 	return false, failure, nil
 }
 
+// Wanted returns the servers that planes name as those that are to have them, by the names of the planes.
+func (c *Client) Wanted(ctx context.Context) (map[string]string, error) {
+	var list struct{ Items []Plane }
+	if err := c.Do(ctx, http.MethodGet, planesPath, "", nil, &list); err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for n := range list.Items {
+		if p := &list.Items[n]; p.Spec.Server != "" {
+			out[p.Name] = p.Spec.Server
+		}
+	}
+	return out, nil
+}
+
 // Export asks for the objects of a plane, as a stream.
 func (c *Client) Export(ctx context.Context, name string) (io.ReadCloser, error) {
 	resp, err := c.send(ctx, name, exportOf, nil)

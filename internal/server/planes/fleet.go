@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,6 +48,10 @@ type Fleet struct {
 	// classes are where planes can lie, by name, and moves the UIDs of planes that may have to lie elsewhere.
 	classes map[string]*class
 	moves   *queue.Queue
+	events  chan *corev1.Event // that wait to be stored
+
+	gathering gathering // of what all servers do
+	began     time.Time
 
 	exports   *exports.Exports
 	transfers transfers
@@ -86,6 +91,7 @@ func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 	}
 	f.newClasses()
 	f.serving, f.halt = context.WithCancel(context.Background())
+	f.began, f.events = on.Clock.Now(), make(chan *corev1.Event, maxEvents)
 	f.metrics = newMetrics(f, on.Metrics)
 	f.exports, f.transfers = f.newExports(), f.newTransfers()
 	return f
@@ -132,6 +138,7 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	all.Go(func() { f.queue.Run(ctx, workers, f.keep) })
 	all.Go(func() { f.guard.Keep(ctx, "sleep of planes", f.tire) })
 	all.Go(func() { f.guard.Keep(ctx, "use of planes", f.observe) })
+	all.Go(func() { f.guard.Keep(ctx, "Events of planes", f.tellEvents) })
 	first := sync.OnceFunc(func() {
 		close(f.listed)
 		all.Go(func() { f.moves.Run(ctx, movesAtOnce, f.relocate) })
@@ -206,6 +213,7 @@ func (f *Fleet) set(p *Plane) {
 		f.exports.Changed(p.Name)
 	}
 	h.limit(p.Spec.Limits)
+	h.paced(&p.Status, f.on.Clock.Now())
 	if h.prefers(p.Spec.Server) && f.owners.Load() != nil {
 		f.places.AddAfter(string(p.UID), 0)
 	}

@@ -35,6 +35,10 @@ func (f *Fleet) Front(root http.Handler) http.Handler {
 				http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 				return
 			}
+			if owners.Asked(r) {
+				f.answer(w, r)
+				return
+			}
 		}
 		name, inner := f.route(r)
 		switch {

@@ -64,8 +64,11 @@ type hosted struct {
 	// wantedClass is the one that it is to lie in, and unmoved why it has not moved there.
 	wantedClass string
 	unmoved     error
-	fence       int64 // with which this server has become its owner
-	had         bool  // this server is its owner, or was the last one
+	fence       int64     // with which this server has become its owner
+	had         bool      // this server is its owner, or was the last one
+	pace        pace      // as its status says
+	failing     bool      // the last try to wake it has failed
+	failed      time.Time // when that was told last
 }
 
 // footing is what the log of a plane lies on.
@@ -84,20 +87,29 @@ const Prefix = "/kanzen/planes/"
 // enter says that a request begins, and returns the plane for it, started. leave must be called if there is no error.
 func (h *hosted) enter(ctx context.Context) (*server.Plane, error) {
 	p, err := h.hold(ctx)
+	if err == nil && p.Running() {
+		return p, nil
+	}
+	if err == nil {
+		err = h.wake(ctx, p)
+	}
+	h.wakesNot(ctx, err)
 	if err != nil {
 		return nil, err
 	}
-	if p.Running() {
-		return p, nil
-	}
+	return p, nil
+}
+
+// wake starts the plane, which is held; it is not if there is an error.
+func (h *hosted) wake(ctx context.Context, p *server.Plane) error {
 	began := h.fleet.on.Clock.Now()
 	if err := h.start(ctx, p); err != nil {
 		h.leave()
 		_ = h.sleep() // what did not start takes no place
-		return nil, err
+		return err
 	}
 	h.fleet.metrics.woken(h.fleet.on.Clock.Since(began))
-	return p, nil
+	return nil
 }
 
 // isMade reports whether all that belongs to the plane is there.
@@ -253,7 +265,7 @@ func (h *hosted) begin(p *Plane) {
 	if told := p.Status.storageClass(); told != h.toldClass { // otherwise this server may know better
 		h.class, h.toldClass = told, told
 	}
-	if h.told.objects == 0 { // as a process before this one has counted
+	if h.told.objects == 0 || !h.had { // as another server, or a process before this one has counted
 		h.told.objects, h.told.bytes = p.Status.Objects, p.Status.Bytes
 	}
 }

@@ -41,7 +41,7 @@ func (f *Fleet) own(ctx context.Context, root *server.Plane) error {
 	}
 	o, err := owners.New(owners.Config{
 		DB: f.on.DB, Name: at.Host, Dial: f.on.Egress.Dial(egress.ControlPlane),
-		Changed: func(plane types.UID) { f.places.AddAfter(string(plane), 0) }, Joined: f.joined,
+		Changed: func(plane types.UID) { f.places.AddAfter(string(plane), 0) }, Joined: f.joined, Went: f.went,
 		Clock: f.on.Clock, Guard: f.guard, Log: f.log,
 	})
 	if err != nil {
@@ -324,7 +324,7 @@ func (f *Fleet) pass(w http.ResponseWriter, r *http.Request, name string, as use
 		_, _ = rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{})
 		defer f.ended()
 	}
-	f.metrics.passed.Inc()
+	f.metrics.passedOn.Add(1)
 	f.owners.Load().Pass(w, r, as, to, func(err error) { f.failed(w, r, name, to, err) })
 }
 
@@ -342,6 +342,7 @@ func (f *Fleet) ended() {
 // failed answers a request that another server has not.
 func (f *Fleet) failed(w http.ResponseWriter, r *http.Request, name string, to *owners.Server, err error) {
 	if r.Context().Err() == nil {
+		f.metrics.passedFailed.Add(1)
 		f.log.Warn("a request could not be passed on", "plane", name, "server", to.Name, "error", err)
 	}
 	var op *net.OpError

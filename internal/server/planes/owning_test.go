@@ -33,7 +33,7 @@ type several struct {
 	all []*ground
 }
 
-func startSeveral(t *testing.T, n int) *several {
+func startSeveral(t testing.TB, n int) *several {
 	db := memory.New(clock.RealClock{})
 	t.Cleanup(func() { _ = db.Close() })
 	s := &several{db: db}
@@ -44,7 +44,7 @@ func startSeveral(t *testing.T, n int) *several {
 }
 
 // join starts one more.
-func (s *several) join(t *testing.T) *ground {
+func (s *several) join(t testing.TB) *ground {
 	cfg := settings(t.TempDir())
 	cfg.NoListener, cfg.BindAddress, cfg.SecurePort = false, net.IPv4(127, 0, 0, 1), 0
 	cfg.EtcdServers = []string{"http://given.example:2379"}
@@ -57,7 +57,7 @@ func (s *several) join(t *testing.T) *ground {
 func (g *ground) self() string { return g.owners.Load().Self().Name }
 
 // client returns a client of a plane at one of the servers, as its administrator, over TLS.
-func (g *ground) over(t *testing.T, plane string) apiclient.Client {
+func (g *ground) over(t testing.TB, plane string) apiclient.Client {
 	t.Helper()
 	var secret corev1.Secret
 	if err := g.root.Do(t.Context(), http.MethodGet, secretsPath+"/"+kubeconfigSecret(plane), "", nil, &secret); err != nil {

@@ -74,7 +74,7 @@ func startWith(t testing.TB, cfg *config.Config, given process.Given) *ground {
 		t.Fatal(err)
 	}
 	g := &ground{Fleet: New(cfg, on, server.Seams{}), certs: map[string]*x509.Certificate{}}
-	root := server.New(cfg, on, server.Seams{Front: g.Front, Certificate: g.Certificate, Planes: g.Stats, Transfers: g.ServeTransfer, Admit: g.Admit()})
+	root := server.New(cfg, on, server.Seams{Front: g.Front, Certificate: g.Certificate, Planes: g, Transfers: g.ServeTransfer, Admit: g.Admit()})
 	if err := root.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,9 @@
 package planes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,22 +32,7 @@ type figures struct {
 	counted                           time.Time
 }
 
-// Stats returns what all planes do now, those that are used most first.
-func (f *Fleet) Stats() []*v1alpha1.PlaneStat {
-	all := f.all()
-	out := make([]*v1alpha1.PlaneStat, 0, len(all))
-	for _, h := range all {
-		out = append(out, h.stat())
-	}
-	slices.SortFunc(out, func(a, b *v1alpha1.PlaneStat) int {
-		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
-	})
-	for n, s := range out {
-		s.Rank = int64(n + 1)
-	}
-	return out
-}
-
+// stat is what this server knows of the plane.
 func (h *hosted) stat() *v1alpha1.PlaneStat {
 	s := &v1alpha1.PlaneStat{State: asleep, Requests: h.answered.Load(), Watches: h.watching.Load(), Wakes: h.wakes.Load(), RefusedBy: h.refused.all()}
 	s.Name, s.Refused = h.name, s.RefusedBy.All()

@@ -73,6 +73,8 @@ type ServiceAccounts struct {
 	// NoLookup accepts legacy tokens whose secret is gone; MarkUsed records on a secret the day of the last use of its
 	// token.
 	NoLookup bool
+	// Webhooks accepts tokens that are bound to webhook configurations.
+	Webhooks bool
 	MarkUsed func(ctx context.Context, secret *corev1.Secret, day string)
 }
 
@@ -214,6 +216,7 @@ func (s *Set) authenticators() (authn.Tokens, error) {
 		legacy := serviceaccount.NewLegacyVerifier(sa.Keys, sa.Objects, s.Clock)
 		legacy.MarkUsed, legacy.NoLookup = sa.MarkUsed, sa.NoLookup
 		bound := serviceaccount.NewVerifier(sa.Issuers, sa.Keys, sa.Referents, s.Clock)
+		bound.Webhooks = sa.Webhooks
 		uses := serviceaccount.NewMetrics(s.Registry)
 		bound.Metrics, legacy.Metrics = uses, uses
 		// Bound tokens come first: they are the most frequent, and remembered by hash. The order does not change the

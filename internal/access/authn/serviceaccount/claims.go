@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -26,10 +27,11 @@ type boundClaims struct {
 	Pod            *ref   `json:"pod,omitempty"`
 	Secret         *ref   `json:"secret,omitempty"`
 	Node           *ref   `json:"node,omitempty"`
-	// Configurations of webhooks are never in tokens of this server. A kube-apiserver beside it may have bound one to them.
-	ValidatingWebhook *ref             `json:"validatingwebhookconfiguration,omitempty"`
-	MutatingWebhook   *ref             `json:"mutatingwebhookconfiguration,omitempty"`
-	WarnAfter         *jwt.NumericDate `json:"warnafter,omitempty"`
+	// Only tokens for webhooks attest something.
+	ValidatingWebhook *ref                                         `json:"validatingwebhookconfiguration,omitempty"`
+	MutatingWebhook   *ref                                         `json:"mutatingwebhookconfiguration,omitempty"`
+	Attestations      map[string]authenticationv1.AttestationValue `json:"attestations,omitempty"`
+	WarnAfter         *jwt.NumericDate                             `json:"warnafter,omitempty"`
 }
 
 // ref refers to an object that existed when the token was created.

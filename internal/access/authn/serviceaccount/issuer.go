@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -42,6 +43,9 @@ type TokenIssuer struct {
 	Clock   clock.PassiveClock
 	// Audiences are the API server's own, the default of requests.
 	Audiences []string
+	// MayAttest returns an error if an account may not have tokens for webhooks that are asked about an API group; nil: there are no
+	// such tokens (the gate APIServerWebhookAuthenticationToken).
+	MayAttest func(ctx context.Context, account user.Info, group string) error
 	// MaxLife, if not zero, bounds the requested lifetime (--service-account-max-token-expiration).
 	MaxLife time.Duration
 	// Extend makes pods' tokens live longer than requested (--service-account-extend-token-expiration).
@@ -80,7 +84,7 @@ func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *au
 	if errs := validateTokenRequest(out); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(tokenRequestKind, "", errs)
 	}
-	bound, err := t.bind(ctx, account, out.Spec.BoundObjectRef)
+	bound, err := t.bind(ctx, account, &out.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -149,18 +153,20 @@ func validateTokenRequest(r *authenticationv1.TokenRequest) (errs field.ErrorLis
 }
 
 // bind returns the claims of a token that is revoked with the object it refers to.
-func (t *TokenIssuer) bind(ctx context.Context, account *corev1.ServiceAccount, to *authenticationv1.BoundObjectReference) (boundClaims, error) {
-	claims := boundClaims{Namespace: account.Namespace, ServiceAccount: *refTo(account)}
+func (t *TokenIssuer) bind(ctx context.Context, account *corev1.ServiceAccount, spec *authenticationv1.TokenRequestSpec) (boundClaims, error) {
+	claims, to := boundClaims{Namespace: account.Namespace, ServiceAccount: *refTo(account)}, spec.BoundObjectRef
 	if to == nil {
 		return claims, nil
 	}
 	kind := schema.FromAPIVersionAndKind(to.APIVersion, to.Kind)
-	if isWebhook(to) {
-		return claims, refuseWebhook(kind)
-	}
 	var found *ref
-	switch kind.GroupKind() {
-	case schema.GroupKind{Kind: "Pod"}:
+	var err error
+	switch group := kind.GroupKind(); {
+	case isWebhook(to):
+		if found, err = t.bindWebhooks(ctx, account, spec, &claims); err != nil {
+			return claims, err
+		}
+	case group == schema.GroupKind{Kind: "Pod"}:
 		pod, err := t.Objects.Pod(ctx, account.Namespace, to.Name)
 		if err != nil {
 			return claims, err
@@ -173,14 +179,14 @@ func (t *TokenIssuer) bind(ctx context.Context, account *corev1.ServiceAccount, 
 		}
 		claims.Pod = refTo(pod)
 		found = claims.Pod
-	case schema.GroupKind{Kind: "Secret"}:
+	case group == schema.GroupKind{Kind: "Secret"}:
 		secret, err := t.Objects.Secret(ctx, account.Namespace, to.Name)
 		if err != nil {
 			return claims, err
 		}
 		claims.Secret = refTo(secret)
 		found = claims.Secret
-	case schema.GroupKind{Kind: "Node"}:
+	case group == schema.GroupKind{Kind: "Node"}:
 		node, err := t.Objects.Node(ctx, to.Name)
 		if err != nil {
 			return claims, err
@@ -192,7 +198,7 @@ func (t *TokenIssuer) bind(ctx context.Context, account *corev1.ServiceAccount, 
 	}
 	if to.UID != "" && string(to.UID) != found.UID {
 		return claims, apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, to.Name,
-			fmt.Errorf("the UID in the bound object reference (%s) is not the object's (%s); it may have been deleted and made again", to.UID, found.UID))
+			fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", to.UID))
 	}
 	return claims, nil
 }

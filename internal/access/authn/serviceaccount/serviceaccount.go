@@ -2,7 +2,7 @@
 // (JWTs) that prove them. It signs tokens, verifies them, and publishes the keys that verify them.
 //
 // A token is valid while its signature, issuer, audience and times are, and while its account and the object it is
-// bound to (a pod, a secret, a node) exist with the UID in the token. Verified signatures are remembered; everything
+// bound to (a pod, a secret, a node, a webhook configuration) exist with the UID in the token. Verified signatures are remembered; everything
 // else is checked on each use, so that deleting an account revokes its tokens at once.
 package serviceaccount
 
@@ -11,6 +11,7 @@ import (
 	"errors"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -30,6 +31,12 @@ const (
 	PodUIDKey   = "authentication.kubernetes.io/pod-uid"
 	NodeNameKey = "authentication.kubernetes.io/node-name"
 	NodeUIDKey  = "authentication.kubernetes.io/node-uid"
+
+	validatingNameKey = "authentication.kubernetes.io/validatingwebhookconfiguration-name"
+	validatingUIDKey  = "authentication.kubernetes.io/validatingwebhookconfiguration-uid"
+	mutatingNameKey   = "authentication.kubernetes.io/mutatingwebhookconfiguration-name"
+	mutatingUIDKey    = "authentication.kubernetes.io/mutatingwebhookconfiguration-uid"
+	attestedGroupsKey = "attestation.authentication.kubernetes.io/" + attestedGroups
 )
 
 // Objects returns the objects that tokens refer to. Missing objects are NotFound errors of apimachinery. Results are
@@ -39,6 +46,8 @@ type Objects interface {
 	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	Node(ctx context.Context, name string) (*corev1.Node, error)
+	ValidatingWebhooks(ctx context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error)
+	MutatingWebhooks(ctx context.Context, name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error)
 }
 
 // Username returns the user name of a service account.
@@ -73,6 +82,10 @@ type Identity struct {
 	Namespace, Name, UID string
 	PodName, PodUID      string
 	NodeName, NodeUID    string
+	// The configuration of webhooks that the token is for, and the API groups about which its holder may ask them.
+	ValidatingName, ValidatingUID string
+	MutatingName, MutatingUID     string
+	AttestedGroups                []string
 	// TokenID is the token's "jti" claim.
 	TokenID string
 	// Valid is how long the token is valid.
@@ -91,6 +104,15 @@ func (i Identity) User() user.Info {
 		if i.NodeUID != "" {
 			extra[NodeUIDKey] = []string{i.NodeUID}
 		}
+	}
+	if i.ValidatingName != "" && i.ValidatingUID != "" {
+		extra[validatingNameKey], extra[validatingUIDKey] = []string{i.ValidatingName}, []string{i.ValidatingUID}
+	}
+	if i.MutatingName != "" && i.MutatingUID != "" {
+		extra[mutatingNameKey], extra[mutatingUIDKey] = []string{i.MutatingName}, []string{i.MutatingUID}
+	}
+	if len(i.AttestedGroups) > 0 {
+		extra[attestedGroupsKey] = i.AttestedGroups
 	}
 	if i.TokenID != "" {
 		extra[user.CredentialIDKey] = []string{CredentialID(i.TokenID)}

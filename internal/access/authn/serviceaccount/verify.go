@@ -10,12 +10,13 @@ import (
 
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/access/authn/cache"
 	authnjwt "github.com/kanzen-io/kanzen/internal/access/authn/jwt"
-	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -31,8 +32,8 @@ var errInvalidated = errors.New("service account token has been invalidated")
 // Referents returns the facts that matter about objects that tokens refer to. It is called for each request, so it
 // returns no more than needed. Missing objects are NotFound errors of apimachinery.
 type Referents interface {
-	// Referent returns an object of a resource ("pods"); the namespace of nodes is empty.
-	Referent(ctx context.Context, resource, namespace, name string) (Referent, error)
+	// Referent returns an object; the namespace is empty of those that are in none.
+	Referent(ctx context.Context, resource schema.GroupResource, namespace, name string) (Referent, error)
 }
 
 // Referent identifies the object that has a name now.
@@ -50,6 +51,8 @@ type Verifier struct {
 	clock   clock.PassiveClock
 	cache   tokenCache[privateClaims]
 
+	// Webhooks accepts tokens that are bound to webhook configurations (the gate APIServerWebhookAuthenticationToken).
+	Webhooks bool
 	// Metrics count uses; nil counts nothing.
 	Metrics *Metrics
 }
@@ -92,24 +95,21 @@ func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundC
 		Namespace: claims.Namespace, Name: claims.ServiceAccount.Name, UID: claims.ServiceAccount.UID,
 		TokenID: public.ID,
 	}
-	account, err := v.objects.Referent(ctx, "serviceaccounts", claims.Namespace, claims.ServiceAccount.Name)
+	account, err := v.objects.Referent(ctx, corev1.Resource("serviceaccounts"), claims.Namespace, claims.ServiceAccount.Name)
 	if err != nil {
 		return Identity{}, err
 	}
 	if err := stands(account, claims.ServiceAccount, now); err != nil {
 		return Identity{}, fmt.Errorf("service account %s/%s: %w", claims.Namespace, claims.ServiceAccount.Name, err)
 	}
-	if claims.ValidatingWebhook != nil || claims.MutatingWebhook != nil {
-		return Identity{}, fmt.Errorf("feature gate %q is disabled, but token is webhook bound", features.APIServerWebhookAuthenticationToken)
-	}
 	if claims.Secret != nil {
-		secret, err := v.objects.Referent(ctx, "secrets", claims.Namespace, claims.Secret.Name)
+		secret, err := v.objects.Referent(ctx, corev1.Resource("secrets"), claims.Namespace, claims.Secret.Name)
 		if err := boundTo(secret, err, *claims.Secret, now); err != nil {
 			return Identity{}, err
 		}
 	}
 	if claims.Pod != nil {
-		pod, err := v.objects.Referent(ctx, "pods", claims.Namespace, claims.Pod.Name)
+		pod, err := v.objects.Referent(ctx, corev1.Resource("pods"), claims.Namespace, claims.Pod.Name)
 		if err := boundTo(pod, err, *claims.Pod, now); err != nil {
 			return Identity{}, err
 		}
@@ -118,12 +118,15 @@ func (v *Verifier) check(ctx context.Context, public *jwt.Claims, claims *boundC
 	if claims.Node != nil {
 		// In a token with a pod, the node only says where the pod runs; only the pod is checked.
 		if claims.Pod == nil {
-			node, err := v.objects.Referent(ctx, "nodes", "", claims.Node.Name)
+			node, err := v.objects.Referent(ctx, corev1.Resource("nodes"), "", claims.Node.Name)
 			if err := boundTo(node, err, *claims.Node, now); err != nil {
 				return Identity{}, err
 			}
 		}
 		identity.NodeName, identity.NodeUID = claims.Node.Name, claims.Node.UID
+	}
+	if err := v.checkWebhooks(ctx, claims, &identity, now); err != nil {
+		return Identity{}, err
 	}
 	v.warnAfter(ctx, public.Subject, claims.WarnAfter, now)
 	return identity, nil

@@ -8,7 +8,7 @@ import (
 )
 
 func mutatingWebhookConfigurationTable() *engine.Table {
-	return &engine.Table{Columns: webhookColumns(), Row: engine.Row(mutatingWebhookConfigurationRow)}
+	return engine.TableOf(mutatingWebhookConfigurationRow, webhookColumns()...)
 }
 
 func mutatingWebhookConfigurationRow(c *admissionv1.MutatingWebhookConfiguration) []any {
@@ -16,7 +16,7 @@ func mutatingWebhookConfigurationRow(c *admissionv1.MutatingWebhookConfiguration
 }
 
 func validatingWebhookConfigurationTable() *engine.Table {
-	return &engine.Table{Columns: webhookColumns(), Row: engine.Row(validatingWebhookConfigurationRow)}
+	return engine.TableOf(validatingWebhookConfigurationRow, webhookColumns()...)
 }
 
 func validatingWebhookConfigurationRow(c *admissionv1.ValidatingWebhookConfiguration) []any {
@@ -32,15 +32,12 @@ func webhookColumns() []cells.Column {
 }
 
 func validatingAdmissionPolicyTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.Integer("Validations", "How many rules the policy has."),
-			cells.String("ParamKind", "The kind of the policy's parameters."),
-			cells.Age(),
-		},
-		Row: engine.Row(validatingAdmissionPolicyRow),
-	}
+	return engine.TableOf(validatingAdmissionPolicyRow,
+		cells.Name(),
+		cells.Integer("Validations", "How many rules the policy has."),
+		cells.String("ParamKind", "The kind of the policy's parameters."),
+		cells.Age(),
+	)
 }
 
 func validatingAdmissionPolicyRow(p *admissionv1.ValidatingAdmissionPolicy) []any {
@@ -48,15 +45,12 @@ func validatingAdmissionPolicyRow(p *admissionv1.ValidatingAdmissionPolicy) []an
 }
 
 func mutatingAdmissionPolicyTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.Integer("Mutations", "How many mutations the policy has."),
-			cells.String("ParamKind", "The kind of the policy's parameters."),
-			cells.Age(),
-		},
-		Row: engine.Row(mutatingAdmissionPolicyRow),
-	}
+	return engine.TableOf(mutatingAdmissionPolicyRow,
+		cells.Name(),
+		cells.Integer("Mutations", "How many mutations the policy has."),
+		cells.String("ParamKind", "The kind of the policy's parameters."),
+		cells.Age(),
+	)
 }
 
 func mutatingAdmissionPolicyRow(p *admissionv1.MutatingAdmissionPolicy) []any {
@@ -64,7 +58,7 @@ func mutatingAdmissionPolicyRow(p *admissionv1.MutatingAdmissionPolicy) []any {
 }
 
 func validatingAdmissionPolicyBindingTable() *engine.Table {
-	return &engine.Table{Columns: policyBindingColumns(), Row: engine.Row(validatingAdmissionPolicyBindingRow)}
+	return engine.TableOf(validatingAdmissionPolicyBindingRow, policyBindingColumns()...)
 }
 
 func validatingAdmissionPolicyBindingRow(b *admissionv1.ValidatingAdmissionPolicyBinding) []any {
@@ -72,7 +66,7 @@ func validatingAdmissionPolicyBindingRow(b *admissionv1.ValidatingAdmissionPolic
 }
 
 func mutatingAdmissionPolicyBindingTable() *engine.Table {
-	return &engine.Table{Columns: policyBindingColumns(), Row: engine.Row(mutatingAdmissionPolicyBindingRow)}
+	return engine.TableOf(mutatingAdmissionPolicyBindingRow, policyBindingColumns()...)
 }
 
 func mutatingAdmissionPolicyBindingRow(b *admissionv1.MutatingAdmissionPolicyBinding) []any {

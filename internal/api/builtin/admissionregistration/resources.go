@@ -9,11 +9,9 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	admissionv1alpha1 "k8s.io/api/admissionregistration/v1alpha1"
 	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
 var v1 = admissionv1.SchemeGroupVersion
@@ -36,14 +34,14 @@ type Deps struct {
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
 	v := &validator{Deps: d, cel: newCompiler()}
-	all := []*engine.Resource{
+	all := engine.Kinds(
 		mutatingAdmissionPolicies(v),
 		mutatingAdmissionPolicyBindings(v),
 		mutatingWebhookConfigurations(v),
 		validatingAdmissionPolicies(v),
 		validatingAdmissionPolicyBindings(v),
 		validatingWebhookConfigurations(v),
-	}
+	)
 	for _, r := range all {
 		r.AwaitSeen = true
 		r.Rules = v.reserves(r.Rules)
@@ -56,10 +54,8 @@ func categories() []string { return []string{"api-extensions"} }
 
 func mutatingWebhookConfigurations(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "mutatingwebhookconfigurations", Singular: "mutatingwebhookconfiguration", Kind: "MutatingWebhookConfiguration",
+		Plural: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration",
 		Categories: categories(),
-		Prefix:     "mutatingwebhookconfigurations",
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](
 			v1, defaultMutatingWebhooks)},
 		Rules: engine.Typed[*admissionv1.MutatingWebhookConfiguration]{
@@ -80,10 +76,8 @@ func mutatingWebhookConfigurations(v *validator) *engine.Resource {
 
 func validatingWebhookConfigurations(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "validatingwebhookconfigurations", Singular: "validatingwebhookconfiguration", Kind: "ValidatingWebhookConfiguration",
+		Plural: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration",
 		Categories: categories(),
-		Prefix:     "validatingwebhookconfigurations",
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](
 			v1, defaultValidatingWebhooks)},
 		Rules: engine.Typed[*admissionv1.ValidatingWebhookConfiguration]{
@@ -104,36 +98,22 @@ func validatingWebhookConfigurations(v *validator) *engine.Resource {
 
 func validatingAdmissionPolicies(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "validatingadmissionpolicies", Singular: "validatingadmissionpolicy", Kind: "ValidatingAdmissionPolicy",
+		Plural: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy",
 		Categories: categories(),
-		Prefix:     "validatingadmissionpolicies",
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList](
 			v1, defaultValidatingPolicy)},
 		Rules: engine.Typed[*admissionv1.ValidatingAdmissionPolicy]{
-			PrepareCreate: func(_ context.Context, p *admissionv1.ValidatingAdmissionPolicy) {
-				p.Status = admissionv1.ValidatingAdmissionPolicyStatus{}
-				p.Generation = 1
-			},
-			PrepareUpdate: func(_ context.Context, p, old *admissionv1.ValidatingAdmissionPolicy) {
-				p.Status = old.Status
-				rules.RaiseGeneration(&p.ObjectMeta, &old.ObjectMeta, p.Spec, old.Spec)
-			},
+			StatusApart:          true,
+			CountsSpec:           true,
 			Validate:             v.validateValidatingPolicy,
 			ValidateUpdate:       v.validateValidatingPolicyUpdate,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy](v),
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*admissionv1.ValidatingAdmissionPolicy]{
-			PrepareUpdate: func(_ context.Context, p, old *admissionv1.ValidatingAdmissionPolicy) {
-				p.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&p.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*admissionv1.ValidatingAdmissionPolicy]{
 			ValidateUpdate:       validateValidatingPolicyStatus,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicy](v),
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: validatingAdmissionPolicyTable(),
 	}
@@ -141,17 +121,12 @@ func validatingAdmissionPolicies(v *validator) *engine.Resource {
 
 func validatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "validatingadmissionpolicybindings", Singular: "validatingadmissionpolicybinding", Kind: "ValidatingAdmissionPolicyBinding",
+		Plural: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding",
 		Categories: categories(),
-		Prefix:     "validatingadmissionpolicybindings",
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList](
 			v1, func(b *admissionv1.ValidatingAdmissionPolicyBinding) { defaultMatch(b.Spec.MatchResources) })},
 		Rules: engine.Typed[*admissionv1.ValidatingAdmissionPolicyBinding]{
-			PrepareCreate: func(_ context.Context, b *admissionv1.ValidatingAdmissionPolicyBinding) { b.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, b, old *admissionv1.ValidatingAdmissionPolicyBinding) {
-				rules.RaiseGeneration(&b.ObjectMeta, &old.ObjectMeta, b.Spec, old.Spec)
-			},
+			CountsSpec:           true,
 			Validate:             v.validateValidatingBinding,
 			ValidateUpdate:       v.validateValidatingBindingUpdate,
 			Warn:                 warnName[*admissionv1.ValidatingAdmissionPolicyBinding](v),
@@ -168,20 +143,15 @@ var v1beta1 = schema.GroupVersion{Group: admissionv1.GroupName, Version: "v1beta
 func mutatingAdmissionPolicies(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Stored: &engine.Stored{GroupVersion: v1beta1},
-		Plural: "mutatingadmissionpolicies", Singular: "mutatingadmissionpolicy", Kind: "MutatingAdmissionPolicy",
+		Plural: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy",
 		Categories: categories(),
-		Prefix:     "mutatingadmissionpolicies",
-		Hub:        v1,
 		Versions: engine.Renamed(engine.VersionOf[admissionv1.MutatingAdmissionPolicy, admissionv1.MutatingAdmissionPolicyList](
 			v1, defaultMutatingPolicy),
 			engine.VersionOf[admissionv1beta1.MutatingAdmissionPolicy, admissionv1beta1.MutatingAdmissionPolicyList](admissionv1beta1.SchemeGroupVersion, nil),
 			engine.VersionOf[admissionv1alpha1.MutatingAdmissionPolicy, admissionv1alpha1.MutatingAdmissionPolicyList](admissionv1alpha1.SchemeGroupVersion, nil),
 		),
 		Rules: engine.Typed[*admissionv1.MutatingAdmissionPolicy]{
-			PrepareCreate: func(_ context.Context, p *admissionv1.MutatingAdmissionPolicy) { p.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, p, old *admissionv1.MutatingAdmissionPolicy) {
-				rules.RaiseGeneration(&p.ObjectMeta, &old.ObjectMeta, p.Spec, old.Spec)
-			},
+			CountsSpec:           true,
 			Validate:             v.validateMutatingPolicy,
 			ValidateUpdate:       v.validateMutatingPolicyUpdate,
 			Warn:                 warnName[*admissionv1.MutatingAdmissionPolicy](v),
@@ -194,20 +164,15 @@ func mutatingAdmissionPolicies(v *validator) *engine.Resource {
 func mutatingAdmissionPolicyBindings(v *validator) *engine.Resource {
 	return &engine.Resource{
 		Stored: &engine.Stored{GroupVersion: v1beta1},
-		Plural: "mutatingadmissionpolicybindings", Singular: "mutatingadmissionpolicybinding", Kind: "MutatingAdmissionPolicyBinding",
+		Plural: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding",
 		Categories: categories(),
-		Prefix:     "mutatingadmissionpolicybindings",
-		Hub:        v1,
 		Versions: engine.Renamed(engine.VersionOf[admissionv1.MutatingAdmissionPolicyBinding, admissionv1.MutatingAdmissionPolicyBindingList](
 			v1, func(b *admissionv1.MutatingAdmissionPolicyBinding) { defaultMatch(b.Spec.MatchResources) }),
 			engine.VersionOf[admissionv1beta1.MutatingAdmissionPolicyBinding, admissionv1beta1.MutatingAdmissionPolicyBindingList](admissionv1beta1.SchemeGroupVersion, nil),
 			engine.VersionOf[admissionv1alpha1.MutatingAdmissionPolicyBinding, admissionv1alpha1.MutatingAdmissionPolicyBindingList](admissionv1alpha1.SchemeGroupVersion, nil),
 		),
 		Rules: engine.Typed[*admissionv1.MutatingAdmissionPolicyBinding]{
-			PrepareCreate: func(_ context.Context, b *admissionv1.MutatingAdmissionPolicyBinding) { b.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, b, old *admissionv1.MutatingAdmissionPolicyBinding) {
-				rules.RaiseGeneration(&b.ObjectMeta, &old.ObjectMeta, b.Spec, old.Spec)
-			},
+			CountsSpec:           true,
 			Validate:             v.validateMutatingBinding,
 			ValidateUpdate:       v.validateMutatingBindingUpdate,
 			Warn:                 warnName[*admissionv1.MutatingAdmissionPolicyBinding](v),

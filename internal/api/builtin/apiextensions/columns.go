@@ -15,19 +15,16 @@ import (
 func customResourceDefinitionTable() *engine.Table {
 	created := cells.String("Created At", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"])
 	created.Type = "date"
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Scope", "Cluster/Namespaced"),
-			cells.String("Versions", "Served versions"),
-			created,
-			cells.Wide(cells.String("Group", "API group")),
-			cells.Wide(cells.String("Kind", "CustomResource kind")),
-			cells.Wide(cells.String("ShortNames", "Short names")),
-			cells.Wide(cells.Boolean("Established", "Established status")),
-		},
-		Row: engine.Row(customResourceDefinitionRow),
-	}
+	return engine.TableOf(customResourceDefinitionRow,
+		cells.Name(),
+		cells.String("Scope", "Cluster/Namespaced"),
+		cells.String("Versions", "Served versions"),
+		created,
+		cells.Wide(cells.String("Group", "API group")),
+		cells.Wide(cells.String("Kind", "CustomResource kind")),
+		cells.Wide(cells.String("ShortNames", "Short names")),
+		cells.Wide(cells.Boolean("Established", "Established status")),
+	)
 }
 
 func customResourceDefinitionRow(d *apiextensionsv1.CustomResourceDefinition) []any {

@@ -18,28 +18,24 @@ var v1 = apiextensionsv1.SchemeGroupVersion
 
 // Resources returns every resource of the group.
 func Resources() []*engine.Resource {
-	return []*engine.Resource{customResourceDefinitions()}
+	return engine.Kinds(customResourceDefinitions())
 }
 
 func customResourceDefinitions() *engine.Resource {
 	return &engine.Resource{
-		Plural: "customresourcedefinitions", Singular: "customresourcedefinition", Kind: "CustomResourceDefinition",
+		Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition",
 		ShortNames: []string{"crd", "crds"},
 		Categories: []string{"api-extensions"},
 		Prefix:     "apiextensions.k8s.io/customresourcedefinitions",
 		Stored:     stored(),
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](
 			v1, setDefaults)},
 		Rules: engine.Typed[*apiextensionsv1.CustomResourceDefinition]{
-			PrepareCreate: func(_ context.Context, d *apiextensionsv1.CustomResourceDefinition) {
-				d.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
-				d.Generation = 1
-				addStoredVersion(d)
-			},
+			StatusApart:   true,
+			CountsSpec:    true,
+			PrepareCreate: func(_ context.Context, d *apiextensionsv1.CustomResourceDefinition) { addStoredVersion(d) },
 			PrepareUpdate: func(_ context.Context, d, old *apiextensionsv1.CustomResourceDefinition) {
 				d.Status = *old.Status.DeepCopy()
-				rules.RaiseGeneration(&d.ObjectMeta, &old.ObjectMeta, d.Spec, old.Spec)
 				addStoredVersion(d)
 			},
 			// A definition stays until its custom resources are deleted.
@@ -50,17 +46,14 @@ func customResourceDefinitions() *engine.Resource {
 			ValidateUpdate:       validateUpdate,
 			Warn:                 warn,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*apiextensionsv1.CustomResourceDefinition]{
 			PrepareUpdate: func(_ context.Context, d, old *apiextensionsv1.CustomResourceDefinition) {
-				d.Spec = old.Spec
 				// Compared with itself: upstream's status update also changes metadata, except for what is reset here.
 				metav1.ResetObjectMetaForStatus(&d.ObjectMeta, &d.ObjectMeta)
 			},
 			ValidateUpdate:       validateStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpec,
 		})},
 		Table: customResourceDefinitionTable(),
 	}

@@ -10,15 +10,12 @@ import (
 )
 
 func apiServiceTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Service", "The service that serves this group and version."),
-			cells.String("Available", "Whether the service answers."),
-			cells.Age(),
-		},
-		Row: engine.Row(apiServiceRow),
-	}
+	return engine.TableOf(apiServiceRow,
+		cells.Name(),
+		cells.String("Service", "The service that serves this group and version."),
+		cells.String("Available", "Whether the service answers."),
+		cells.Age(),
+	)
 }
 
 func apiServiceRow(s *apiregv1.APIService) []any {

@@ -23,33 +23,29 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{apiServices(d)}
+	return engine.Kinds(apiServices(d))
 }
 
 func apiServices(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Stored: &engine.Stored{GroupVersion: v1, JSON: true},
-		Plural: "apiservices", Singular: "apiservice", Kind: "APIService",
+		Plural: "apiservices", Kind: "APIService",
 		Categories: []string{"api-extensions"},
 		Prefix:     "apiregistration.k8s.io/apiservices",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[apiregistrationv1.APIService, apiregistrationv1.APIServiceList](v1, defaultAPIService)},
 		Rules: engine.Typed[*apiregistrationv1.APIService]{
+			StatusApart: true,
 			PrepareCreate: func(_ context.Context, s *apiregistrationv1.APIService) {
-				s.Status = apiregistrationv1.APIServiceStatus{}
 				if s.Spec.Service == nil {
 					s.Status.Conditions = []apiregistrationv1.APIServiceCondition{Local(d.Now())}
 				}
 			},
-			PrepareUpdate:        func(_ context.Context, s, old *apiregistrationv1.APIService) { s.Status = old.Status },
 			Validate:             validate,
 			ValidateUpdate:       validateUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*apiregistrationv1.APIService]{
 			PrepareUpdate: func(_ context.Context, s, old *apiregistrationv1.APIService) {
-				s.Spec = old.Spec
 				s.Labels = old.Labels
 				s.Annotations = old.Annotations
 				s.Finalizers = old.Finalizers

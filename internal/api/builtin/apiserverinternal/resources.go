@@ -3,10 +3,7 @@
 package apiserverinternal
 
 import (
-	"context"
-
 	internalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/api/builtin/cells"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -15,31 +12,20 @@ import (
 var v1alpha1 = internalv1alpha1.SchemeGroupVersion
 
 // Resources returns every resource of the group.
-func Resources() []*engine.Resource { return []*engine.Resource{storageVersions()} }
+func Resources() []*engine.Resource { return engine.Kinds(storageVersions()) }
 
 func storageVersions() *engine.Resource {
 	return &engine.Resource{
-		Plural: "storageversions", Singular: "storageversion", Kind: "StorageVersion",
-		Prefix:   "storageversions",
-		Hub:      v1alpha1,
+		Plural: "storageversions", Kind: "StorageVersion",
 		Versions: []*engine.Version{engine.VersionOf[internalv1alpha1.StorageVersion, internalv1alpha1.StorageVersionList](v1alpha1, nil)},
 		Rules: engine.Typed[*internalv1alpha1.StorageVersion]{
-			PrepareCreate: func(_ context.Context, v *internalv1alpha1.StorageVersion) {
-				v.Status = internalv1alpha1.StorageVersionStatus{}
-			},
-			PrepareUpdate:        func(_ context.Context, v, old *internalv1alpha1.StorageVersion) { v.Status = old.Status },
+			StatusApart:          true,
 			Validate:             validate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*internalv1alpha1.StorageVersion]{
-			PrepareUpdate: func(_ context.Context, v, old *internalv1alpha1.StorageVersion) {
-				v.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&v.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*internalv1alpha1.StorageVersion]{
 			ValidateUpdate:       validateStatusUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: table(),
 	}
@@ -47,15 +33,12 @@ func storageVersions() *engine.Resource {
 
 func table() *engine.Table {
 	docs := internalv1alpha1.StorageVersionStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("CommonEncodingVersion", docs["commonEncodingVersion"]),
-			cells.String("StorageVersions", docs["storageVersions"]),
-			cells.Age(),
-		},
-		Row: engine.Row(row),
-	}
+	return engine.TableOf(row,
+		cells.Name(),
+		cells.String("CommonEncodingVersion", docs["commonEncodingVersion"]),
+		cells.String("StorageVersions", docs["storageVersions"]),
+		cells.Age(),
+	)
 }
 
 // row shows the versions of three servers.

@@ -23,16 +23,13 @@ func replicas(p *int32) int64 {
 
 func deploymentTable() *engine.Table {
 	status := appsv1.DeploymentStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: cells.Workload(appsv1.DeploymentSpec{}.SwaggerDoc()["selector"],
-			cells.Name(),
-			cells.String("Ready", "Ready pods out of those desired."),
-			cells.String("Up-to-date", status["updatedReplicas"]),
-			cells.String("Available", status["availableReplicas"]),
-			cells.Age(),
-		),
-		Row: engine.Row(deploymentRow),
-	}
+	return engine.TableOf(deploymentRow, cells.Workload(appsv1.DeploymentSpec{}.SwaggerDoc()["selector"],
+		cells.Name(),
+		cells.String("Ready", "Ready pods out of those desired."),
+		cells.String("Up-to-date", status["updatedReplicas"]),
+		cells.String("Available", status["availableReplicas"]),
+		cells.Age(),
+	)...)
 }
 
 func deploymentRow(d *appsv1.Deployment) []any {
@@ -50,16 +47,13 @@ func deploymentRow(d *appsv1.Deployment) []any {
 
 func replicaSetTable() *engine.Table {
 	spec, status := appsv1.ReplicaSetSpec{}.SwaggerDoc(), appsv1.ReplicaSetStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: cells.Workload(spec["selector"],
-			cells.Name(),
-			cells.Integer("Desired", spec["replicas"]),
-			cells.Integer("Current", status["replicas"]),
-			cells.Integer("Ready", status["readyReplicas"]),
-			cells.Age(),
-		),
-		Row: engine.Row(replicaSetRow),
-	}
+	return engine.TableOf(replicaSetRow, cells.Workload(spec["selector"],
+		cells.Name(),
+		cells.Integer("Desired", spec["replicas"]),
+		cells.Integer("Current", status["replicas"]),
+		cells.Integer("Ready", status["readyReplicas"]),
+		cells.Age(),
+	)...)
 }
 
 func replicaSetRow(rs *appsv1.ReplicaSet) []any {
@@ -72,19 +66,16 @@ func replicaSetRow(rs *appsv1.ReplicaSet) []any {
 
 func daemonSetTable() *engine.Table {
 	status := appsv1.DaemonSetStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: cells.Workload(appsv1.DaemonSetSpec{}.SwaggerDoc()["selector"],
-			cells.Name(),
-			cells.Integer("Desired", status["desiredNumberScheduled"]),
-			cells.Integer("Current", status["currentNumberScheduled"]),
-			cells.Integer("Ready", status["numberReady"]),
-			cells.Integer("Up-to-date", status["updatedNumberScheduled"]),
-			cells.Integer("Available", status["numberAvailable"]),
-			cells.String("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]),
-			cells.Age(),
-		),
-		Row: engine.Row(daemonSetRow),
-	}
+	return engine.TableOf(daemonSetRow, cells.Workload(appsv1.DaemonSetSpec{}.SwaggerDoc()["selector"],
+		cells.Name(),
+		cells.Integer("Desired", status["desiredNumberScheduled"]),
+		cells.Integer("Current", status["currentNumberScheduled"]),
+		cells.Integer("Ready", status["numberReady"]),
+		cells.Integer("Up-to-date", status["updatedNumberScheduled"]),
+		cells.Integer("Available", status["numberAvailable"]),
+		cells.String("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]),
+		cells.Age(),
+	)...)
 }
 
 func daemonSetRow(ds *appsv1.DaemonSet) []any {
@@ -98,14 +89,11 @@ func daemonSetRow(ds *appsv1.DaemonSet) []any {
 }
 
 func statefulSetTable() *engine.Table {
-	return &engine.Table{
-		Columns: append([]cells.Column{
-			cells.Name(),
-			cells.String("Ready", "Ready pods out of those desired."),
-			cells.Age(),
-		}, cells.Images()...),
-		Row: engine.Row(statefulSetRow),
-	}
+	return engine.TableOf(statefulSetRow, append([]cells.Column{
+		cells.Name(),
+		cells.String("Ready", "Ready pods out of those desired."),
+		cells.Age(),
+	}, cells.Images()...)...)
 }
 
 func statefulSetRow(sts *appsv1.StatefulSet) []any {
@@ -117,15 +105,12 @@ func statefulSetRow(sts *appsv1.StatefulSet) []any {
 }
 
 func controllerRevisionTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Controller", "The object that this is a revision of."),
-			cells.String("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]),
-			cells.Age(),
-		},
-		Row: engine.Row(controllerRevisionRow),
-	}
+	return engine.TableOf(controllerRevisionRow,
+		cells.Name(),
+		cells.String("Controller", "The object that this is a revision of."),
+		cells.String("Revision", appsv1.ControllerRevision{}.SwaggerDoc()["revision"]),
+		cells.Age(),
+	)
 }
 
 func controllerRevisionRow(cr *appsv1.ControllerRevision) []any {

@@ -8,10 +8,8 @@ import (
 
 func controllerRevisions() *engine.Resource {
 	return &engine.Resource{
-		Plural: "controllerrevisions", Singular: "controllerrevision", Kind: "ControllerRevision",
+		Plural: "controllerrevisions", Kind: "ControllerRevision",
 		Namespaced: true,
-		Prefix:     "controllerrevisions",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[appsv1.ControllerRevision, appsv1.ControllerRevisionList](v1, nil)},
 		Rules: engine.Typed[*appsv1.ControllerRevision]{
 			Validate:       validateControllerRevision,

@@ -16,17 +16,15 @@ import (
 
 func daemonSets(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "daemonsets", Singular: "daemonset", Kind: "DaemonSet",
+		Plural: "daemonsets", Kind: "DaemonSet",
 		ShortNames: []string{"ds"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "daemonsets",
-		Hub:        v1,
 		Versions:   []*engine.Version{daemonSetVersion()},
 		Rules: engine.Typed[*appsv1.DaemonSet]{
+			StatusApart: true,
+			CountsSpec:  true,
 			PrepareCreate: func(_ context.Context, s *appsv1.DaemonSet) {
-				s.Status = appsv1.DaemonSetStatus{}
-				s.Generation = 1
 				setTemplateGeneration(s, max(templateGeneration(s), 1))
 				d.Pods.DropDisabledTemplate(&s.Spec.Template, nil)
 			},
@@ -34,15 +32,12 @@ func daemonSets(d Deps) *engine.Resource {
 			Validate:       d.validateDaemonSet,
 			ValidateUpdate: d.validateDaemonSetUpdate,
 			Warn:           warnDaemonSet,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*appsv1.DaemonSet]{
 			PrepareUpdate: func(_ context.Context, s, old *appsv1.DaemonSet) {
-				s.Spec = old.Spec
 				setTemplateGeneration(s, templateGeneration(old))
 			},
 			ValidateUpdate: validateDaemonSetStatus,
-			Reset:          engine.ResetSpec,
 		})},
 		Table: daemonSetTable(),
 		// In kube-apiserver's internal version it is a field of the spec.
@@ -76,14 +71,12 @@ func defaultDaemonSet(s *appsv1.DaemonSet) {
 }
 
 func (deps Deps) prepareDaemonSetUpdate(_ context.Context, s, old *appsv1.DaemonSet) {
-	s.Status = old.Status
 	deps.Pods.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
 	generation := templateGeneration(old)
 	if !apiequality.Semantic.DeepEqual(s.Spec.Template, old.Spec.Template) {
 		generation++
 	}
 	setTemplateGeneration(s, generation)
-	rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
 }
 
 // templateGeneration returns the number of changes of the template. apps/v1 keeps it in an annotation that only the

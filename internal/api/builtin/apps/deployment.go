@@ -15,32 +15,27 @@ import (
 
 func deployments(deps Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "deployments", Singular: "deployment", Kind: "Deployment",
+		Plural: "deployments", Kind: "Deployment",
 		ShortNames: []string{"deploy"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "deployments",
-		Hub:        v1,
 		Versions:   []*engine.Version{deploymentVersion()},
 		Rules: engine.Typed[*appsv1.Deployment]{
+			StatusApart: true,
+			CountsSpec:  true,
 			PrepareCreate: func(_ context.Context, d *appsv1.Deployment) {
-				d.Status = appsv1.DeploymentStatus{}
-				d.Generation = 1
 				deps.Pods.DropDisabledTemplate(&d.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, d, old *appsv1.Deployment) {
-				d.Status = old.Status
 				deps.Pods.DropDisabledTemplate(&d.Spec.Template, &old.Spec.Template)
 				// Annotations increment the generation because controllers copy them to replica sets.
-				if !apiequality.Semantic.DeepEqual(d.Spec, old.Spec) ||
-					!apiequality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
+				if !apiequality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
 					d.Generation = old.Generation + 1
 				}
 			},
 			Validate:       deps.validateDeployment,
 			ValidateUpdate: deps.validateDeploymentUpdate,
 			Warn:           warnDeployment,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			scale(
@@ -50,10 +45,7 @@ func deployments(deps Deps) *engine.Resource {
 				func(d *appsv1.Deployment, replicas int32) { d.Spec.Replicas = &replicas },
 			),
 			engine.Status(engine.Typed[*appsv1.Deployment]{
-				PrepareUpdate: func(_ context.Context, d, old *appsv1.Deployment) {
-					d.Spec = old.Spec
-					d.Labels = old.Labels
-				},
+				PrepareUpdate:  func(_ context.Context, d, old *appsv1.Deployment) { d.Labels = old.Labels },
 				ValidateUpdate: validateDeploymentStatus,
 				Reset:          engine.ResetFields([]string{"spec"}, []string{"metadata", "labels"}),
 			}),

@@ -15,28 +15,23 @@ import (
 
 func replicaSets(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "replicasets", Singular: "replicaset", Kind: "ReplicaSet",
+		Plural: "replicasets", Kind: "ReplicaSet",
 		ShortNames: []string{"rs"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "replicasets",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[appsv1.ReplicaSet, appsv1.ReplicaSetList](v1, defaultReplicaSet)},
 		Rules: engine.Typed[*appsv1.ReplicaSet]{
+			StatusApart: true,
+			CountsSpec:  true,
 			PrepareCreate: func(_ context.Context, s *appsv1.ReplicaSet) {
-				s.Status = appsv1.ReplicaSetStatus{}
-				s.Generation = 1
 				d.Pods.DropDisabledTemplate(&s.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, s, old *appsv1.ReplicaSet) {
-				s.Status = old.Status
 				d.Pods.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
-				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
 			},
 			Validate:       d.validateReplicaSet,
 			ValidateUpdate: d.validateReplicaSetUpdate,
 			Warn:           warnReplicaSet,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			scale(
@@ -46,9 +41,7 @@ func replicaSets(d Deps) *engine.Resource {
 				func(s *appsv1.ReplicaSet, replicas int32) { s.Spec.Replicas = &replicas },
 			),
 			engine.Status(engine.Typed[*appsv1.ReplicaSet]{
-				PrepareUpdate:  func(_ context.Context, s, old *appsv1.ReplicaSet) { s.Spec = old.Spec },
 				ValidateUpdate: validateReplicaSetStatus,
-				Reset:          engine.ResetSpec,
 			}),
 		},
 		UnknownField: engine.OnlyMetadata,

@@ -25,13 +25,13 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{
+	return engine.Kinds(
 		controllerRevisions(),
 		daemonSets(d),
 		deployments(d),
 		replicaSets(d),
 		statefulSets(d),
-	}
+	)
 }
 
 // scaled is what a scale reads and writes of a kind.

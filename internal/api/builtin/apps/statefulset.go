@@ -16,28 +16,23 @@ import (
 
 func statefulSets(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "statefulsets", Singular: "statefulset", Kind: "StatefulSet",
+		Plural: "statefulsets", Kind: "StatefulSet",
 		ShortNames: []string{"sts"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "statefulsets",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[appsv1.StatefulSet, appsv1.StatefulSetList](v1, d.defaultStatefulSet)},
 		Rules: engine.Typed[*appsv1.StatefulSet]{
+			StatusApart: true,
+			CountsSpec:  true,
 			PrepareCreate: func(_ context.Context, s *appsv1.StatefulSet) {
-				s.Status = appsv1.StatefulSetStatus{}
-				s.Generation = 1
 				d.Pods.DropDisabledTemplate(&s.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, s, old *appsv1.StatefulSet) {
-				s.Status = old.Status
 				d.Pods.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
-				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
 			},
 			Validate:       d.validateStatefulSet,
 			ValidateUpdate: d.validateStatefulSetUpdate,
 			Warn:           warnStatefulSet,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			scale(
@@ -47,9 +42,7 @@ func statefulSets(d Deps) *engine.Resource {
 				func(s *appsv1.StatefulSet, replicas int32) { s.Spec.Replicas = &replicas },
 			),
 			engine.Status(engine.Typed[*appsv1.StatefulSet]{
-				PrepareUpdate:  func(_ context.Context, s, old *appsv1.StatefulSet) { s.Spec = old.Spec },
 				ValidateUpdate: validateStatefulSetStatus,
-				Reset:          engine.ResetSpec,
 			}),
 		},
 		Table: statefulSetTable(),

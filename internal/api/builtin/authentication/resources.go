@@ -21,21 +21,19 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{
+	return engine.Kinds([]*engine.Resource{
 		{
-			Plural: "selfsubjectreviews", Singular: "selfsubjectreview", Kind: "SelfSubjectReview",
-			Hub: v1,
+			Plural: "selfsubjectreviews", Kind: "SelfSubjectReview",
 			// Reviews are never listed.
 			Versions: []*engine.Version{engine.VersionOf[authenticationv1.SelfSubjectReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
 			Create:   engine.Answer(d.SelfSubjectReview),
 		},
 		{
-			Plural: "tokenreviews", Singular: "tokenreview", Kind: "TokenReview",
-			Hub:      v1,
+			Plural: "tokenreviews", Kind: "TokenReview",
 			Versions: []*engine.Version{engine.VersionOf[authenticationv1.TokenReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
 			Create:   engine.Answer(d.TokenReview),
 		},
-	}
+	}...)
 }

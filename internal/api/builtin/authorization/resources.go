@@ -23,36 +23,32 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{
+	return engine.Kinds([]*engine.Resource{
 		{
-			Plural: "localsubjectaccessreviews", Singular: "localsubjectaccessreview", Kind: "LocalSubjectAccessReview",
+			Plural: "localsubjectaccessreviews", Kind: "LocalSubjectAccessReview",
 			Namespaced: true,
-			Hub:        v1,
 			// Reviews are never listed.
 			Versions: []*engine.Version{engine.VersionOf[authorizationv1.LocalSubjectAccessReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
 			Create:   engine.Answer(d.LocalSubjectAccess),
 		},
 		{
-			Plural: "selfsubjectaccessreviews", Singular: "selfsubjectaccessreview", Kind: "SelfSubjectAccessReview",
-			Hub:      v1,
+			Plural: "selfsubjectaccessreviews", Kind: "SelfSubjectAccessReview",
 			Versions: []*engine.Version{engine.VersionOf[authorizationv1.SelfSubjectAccessReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
 			Create:   engine.Answer(d.SelfSubjectAccess),
 		},
 		{
-			Plural: "selfsubjectrulesreviews", Singular: "selfsubjectrulesreview", Kind: "SelfSubjectRulesReview",
-			Hub:      v1,
+			Plural: "selfsubjectrulesreviews", Kind: "SelfSubjectRulesReview",
 			Versions: []*engine.Version{engine.VersionOf[authorizationv1.SelfSubjectRulesReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
 			Create:   engine.Answer(d.SelfSubjectRules),
 		},
 		{
-			Plural: "subjectaccessreviews", Singular: "subjectaccessreview", Kind: "SubjectAccessReview",
-			Hub:      v1,
+			Plural: "subjectaccessreviews", Kind: "SubjectAccessReview",
 			Versions: []*engine.Version{engine.VersionOf[authorizationv1.SubjectAccessReview, metav1.Status](v1, nil)},
 			Verbs:    []string{"create"},
 			Create:   engine.Answer(d.SubjectAccess),
 		},
-	}
+	}...)
 }

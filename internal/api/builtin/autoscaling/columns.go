@@ -12,18 +12,15 @@ import (
 
 func horizontalPodAutoscalerTable() *engine.Table {
 	spec := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Reference", spec["scaleTargetRef"]),
-			cells.String("Targets", spec["metrics"]),
-			cells.String("MinPods", spec["minReplicas"]),
-			cells.String("MaxPods", spec["maxReplicas"]),
-			cells.String("Replicas", autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()["currentReplicas"]),
-			cells.Age(),
-		},
-		Row: engine.Row(horizontalPodAutoscalerRow),
-	}
+	return engine.TableOf(horizontalPodAutoscalerRow,
+		cells.Name(),
+		cells.String("Reference", spec["scaleTargetRef"]),
+		cells.String("Targets", spec["metrics"]),
+		cells.String("MinPods", spec["minReplicas"]),
+		cells.String("MaxPods", spec["maxReplicas"]),
+		cells.String("Replicas", autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()["currentReplicas"]),
+		cells.Age(),
+	)
 }
 
 func horizontalPodAutoscalerRow(h *autoscalingv2.HorizontalPodAutoscaler) []any {

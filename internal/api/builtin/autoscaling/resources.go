@@ -3,8 +3,6 @@
 package autoscaling
 
 import (
-	"context"
-
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +28,7 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{horizontalPodAutoscalers(d)}
+	return engine.Kinds(horizontalPodAutoscalers(d))
 }
 
 func horizontalPodAutoscalers(d Deps) *engine.Resource {
@@ -39,34 +37,19 @@ func horizontalPodAutoscalers(d Deps) *engine.Resource {
 	inV2 := engine.VersionOf[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](v2, defaultV2)
 	inV2.ToHub = dropV1Annotations
 	return &engine.Resource{
-		Plural: "horizontalpodautoscalers", Singular: "horizontalpodautoscaler", Kind: "HorizontalPodAutoscaler",
+		Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler",
 		ShortNames: []string{"hpa"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "horizontalpodautoscalers",
-		Hub:        v2,
 		Versions:   []*engine.Version{inV2, inV1},
 		Rules: engine.Typed[*autoscalingv2.HorizontalPodAutoscaler]{
-			PrepareCreate: func(_ context.Context, a *autoscalingv2.HorizontalPodAutoscaler) {
-				a.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
-				if d.Gates.Enabled(features.HPAGeneration) {
-					a.Generation = 1
-				}
-			},
-			PrepareUpdate: func(_ context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler) {
-				a.Status = old.Status
-				if d.Gates.Enabled(features.HPAGeneration) {
-					rules.RaiseGeneration(&a.ObjectMeta, &old.ObjectMeta, a.Spec, old.Spec)
-				}
-			},
+			StatusApart:    true,
+			CountsSpec:     d.Gates.Enabled(features.HPAGeneration),
 			Validate:       d.validate,
 			ValidateUpdate: d.validateUpdate,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*autoscalingv2.HorizontalPodAutoscaler]{
-			PrepareUpdate:  func(_ context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler) { a.Spec = old.Spec },
 			ValidateUpdate: validateStatus,
-			Reset:          engine.ResetSpec,
 		})},
 		Table: horizontalPodAutoscalerTable(),
 	}

@@ -14,16 +14,13 @@ import (
 )
 
 func jobTable() *engine.Table {
-	return &engine.Table{
-		Columns: cells.Workload(batchv1.JobSpec{}.SwaggerDoc()["selector"],
-			cells.Name(),
-			cells.String("Status", "How far the job has come."),
-			cells.String("Completions", batchv1.JobStatus{}.SwaggerDoc()["succeeded"]),
-			cells.String("Duration", "How long the job has run, or ran."),
-			cells.Age(),
-		),
-		Row: engine.Row(jobRow),
-	}
+	return engine.TableOf(jobRow, cells.Workload(batchv1.JobSpec{}.SwaggerDoc()["selector"],
+		cells.Name(),
+		cells.String("Status", "How far the job has come."),
+		cells.String("Completions", batchv1.JobStatus{}.SwaggerDoc()["succeeded"]),
+		cells.String("Duration", "How long the job has run, or ran."),
+		cells.Age(),
+	)...)
 }
 
 func jobRow(j *batchv1.Job) []any {
@@ -83,18 +80,15 @@ func jobDuration(j *batchv1.Job) string {
 
 func cronJobTable() *engine.Table {
 	spec, status := batchv1.CronJobSpec{}.SwaggerDoc(), batchv1.CronJobStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: cells.Workload(batchv1.JobSpec{}.SwaggerDoc()["selector"],
-			cells.Name(),
-			cells.String("Schedule", spec["schedule"]),
-			cells.String("Timezone", spec["timeZone"]),
-			cells.Boolean("Suspend", spec["suspend"]),
-			cells.Integer("Active", status["active"]),
-			cells.String("Last Schedule", status["lastScheduleTime"]),
-			cells.Age(),
-		),
-		Row: engine.Row(cronJobRow),
-	}
+	return engine.TableOf(cronJobRow, cells.Workload(batchv1.JobSpec{}.SwaggerDoc()["selector"],
+		cells.Name(),
+		cells.String("Schedule", spec["schedule"]),
+		cells.String("Timezone", spec["timeZone"]),
+		cells.Boolean("Suspend", spec["suspend"]),
+		cells.Integer("Active", status["active"]),
+		cells.String("Last Schedule", status["lastScheduleTime"]),
+		cells.Age(),
+	)...)
 }
 
 func cronJobRow(cj *batchv1.CronJob) []any {

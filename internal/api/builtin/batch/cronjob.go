@@ -13,33 +13,26 @@ import (
 
 func cronJobs(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "cronjobs", Singular: "cronjob", Kind: "CronJob",
+		Plural: "cronjobs", Kind: "CronJob",
 		ShortNames: []string{"cj"},
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "cronjobs",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[batchv1.CronJob, batchv1.CronJobList](v1, defaultCronJob)},
 		Rules: engine.Typed[*batchv1.CronJob]{
+			StatusApart: true,
+			CountsSpec:  true,
 			PrepareCreate: func(_ context.Context, c *batchv1.CronJob) {
-				c.Status = batchv1.CronJobStatus{}
-				c.Generation = 1
 				d.Pods.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, c, old *batchv1.CronJob) {
-				c.Status = old.Status
 				d.Pods.DropDisabledTemplate(&c.Spec.JobTemplate.Spec.Template, &old.Spec.JobTemplate.Spec.Template)
-				rules.RaiseGeneration(&c.ObjectMeta, &old.ObjectMeta, c.Spec, old.Spec)
 			},
 			Validate:       d.validateCronJob,
 			ValidateUpdate: d.validateCronJobUpdate,
 			Warn:           warnCronJob,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*batchv1.CronJob]{
-			PrepareUpdate:  func(_ context.Context, c, old *batchv1.CronJob) { c.Spec = old.Spec },
 			ValidateUpdate: validateCronJobStatus,
-			Reset:          engine.ResetSpec,
 		})},
 		Table: cronJobTable(),
 	}

@@ -28,27 +28,23 @@ func warnJobDelete(o *metav1.DeleteOptions) string {
 
 func jobs(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "jobs", Singular: "job", Kind: "Job",
+		Plural: "jobs", Kind: "Job",
 		Categories: []string{"all"},
 		Namespaced: true,
-		Prefix:     "jobs",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[batchv1.Job, batchv1.JobList](v1, defaultJob)},
 
 		LateDefaults: true,
 		Rules: engine.Typed[*batchv1.Job]{
+			StatusApart: true,
+			CountsSpec:  true,
 			PrepareCreate: func(_ context.Context, j *batchv1.Job) {
 				if !*j.Spec.ManualSelector {
 					selectOwnPods(j)
 				}
-				j.Status = batchv1.JobStatus{}
-				j.Generation = 1
 				d.Pods.DropDisabledTemplate(&j.Spec.Template, nil)
 			},
 			PrepareUpdate: func(_ context.Context, j, old *batchv1.Job) {
-				j.Status = old.Status
 				d.Pods.DropDisabledTemplate(&j.Spec.Template, &old.Spec.Template)
-				rules.RaiseGeneration(&j.ObjectMeta, &old.ObjectMeta, j.Spec, old.Spec)
 			},
 			Validate:       d.validateJob,
 			ValidateUpdate: d.validateJobUpdate,
@@ -56,12 +52,9 @@ func jobs(d Deps) *engine.Resource {
 			// Jobs predate garbage collection; deleting a job without a propagation policy has always kept its pods.
 			DefaultOrphan: true,
 			WarnDelete:    warnJobDelete,
-			Reset:         engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*batchv1.Job]{
-			PrepareUpdate:  func(_ context.Context, j, old *batchv1.Job) { j.Spec = old.Spec },
 			ValidateUpdate: validateJobStatus,
-			Reset:          engine.ResetSpec,
 		})},
 		UnknownField: func(label string) error { return fmt.Errorf("field label %q not supported for Job", label) },
 		Fields: engine.Fields(func(j *batchv1.Job) fields.Set {

@@ -18,5 +18,5 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{cronJobs(d), jobs(d)}
+	return engine.Kinds(cronJobs(d), jobs(d))
 }

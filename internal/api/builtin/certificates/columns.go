@@ -15,17 +15,14 @@ import (
 
 func certificateSigningRequestTable() *engine.Table {
 	spec := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.Age(),
-			cells.String("SignerName", spec["signerName"]),
-			cells.String("Requestor", spec["username"]),
-			cells.String("RequestedDuration", spec["expirationSeconds"]),
-			cells.String("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
-		},
-		Row: engine.Row(certificateSigningRequestRow),
-	}
+	return engine.TableOf(certificateSigningRequestRow,
+		cells.Name(),
+		cells.Age(),
+		cells.String("SignerName", spec["signerName"]),
+		cells.String("Requestor", spec["username"]),
+		cells.String("RequestedDuration", spec["expirationSeconds"]),
+		cells.String("Condition", certificatesv1.CertificateSigningRequestStatus{}.SwaggerDoc()["conditions"]),
+	)
 }
 
 func certificateSigningRequestRow(r *certificatesv1.CertificateSigningRequest) []any {
@@ -61,35 +58,29 @@ func requestState(r *certificatesv1.CertificateSigningRequest) string {
 }
 
 func trustBundleTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("SignerName", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"]),
-		},
-		Row: engine.Row(func(b *certificatesv1.ClusterTrustBundle) []any {
-			return []any{b.Name, cells.Or(b.Spec.SignerName, cells.None)}
-		}),
-	}
+	return engine.TableOf(func(b *certificatesv1.ClusterTrustBundle) []any {
+		return []any{b.Name, cells.Or(b.Spec.SignerName, cells.None)}
+	},
+		cells.Name(),
+		cells.String("SignerName", certificatesv1.ClusterTrustBundleSpec{}.SwaggerDoc()["signerName"]),
+	)
 }
 
 func podCertificateTable() *engine.Table {
 	spec := certificatesv1.PodCertificateRequestSpec{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("PodName", spec["podName"]),
-			cells.String("ServiceAccountName", spec["serviceAccountName"]),
-			cells.String("NodeName", spec["nodeName"]),
-			cells.String("SignerName", spec["signerName"]),
-			cells.String("State", "Is the request Pending, Issued, Denied, or Failed?"),
-			cells.String("UnverifiedUserAnnotations", spec["unverifiedUserAnnotations"]),
-		},
-		Row: engine.Row(func(r *certificatesv1beta1.PodCertificateRequest) []any {
-			s := &r.Spec
-			return []any{
-				r.Name, s.PodName, s.ServiceAccountName, string(s.NodeName), s.SignerName,
-				cells.Or(outcome(r), "Pending"), labels.FormatLabels(s.UnverifiedUserAnnotations),
-			}
-		}),
-	}
+	return engine.TableOf(func(r *certificatesv1beta1.PodCertificateRequest) []any {
+		s := &r.Spec
+		return []any{
+			r.Name, s.PodName, s.ServiceAccountName, string(s.NodeName), s.SignerName,
+			cells.Or(outcome(r), "Pending"), labels.FormatLabels(s.UnverifiedUserAnnotations),
+		}
+	},
+		cells.Name(),
+		cells.String("PodName", spec["podName"]),
+		cells.String("ServiceAccountName", spec["serviceAccountName"]),
+		cells.String("NodeName", spec["nodeName"]),
+		cells.String("SignerName", spec["signerName"]),
+		cells.String("State", "Is the request Pending, Issued, Denied, or Failed?"),
+		cells.String("UnverifiedUserAnnotations", spec["unverifiedUserAnnotations"]),
+	)
 }

@@ -8,7 +8,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -29,29 +28,19 @@ func podCertificateRequests(d Deps) *engine.Resource {
 		v.FieldLabels = podCertificateLabels()
 	}
 	return &engine.Resource{
-		Plural: "podcertificaterequests", Singular: "podcertificaterequest", Kind: "PodCertificateRequest",
+		Plural: "podcertificaterequests", Kind: "PodCertificateRequest",
 		Namespaced: true,
-		Prefix:     "podcertificaterequests",
 		Hub:        v1beta1,
 		Versions:   versions,
 		Rules: engine.Typed[*certificatesv1beta1.PodCertificateRequest]{
-			PrepareCreate: func(_ context.Context, r *certificatesv1beta1.PodCertificateRequest) {
-				r.Status = certificatesv1beta1.PodCertificateRequestStatus{}
-			},
-			PrepareUpdate:        func(_ context.Context, r, old *certificatesv1beta1.PodCertificateRequest) { r.Status = old.Status },
+			StatusApart:          true,
 			Validate:             validatePodCertificate,
 			ValidateUpdate:       validatePodCertificateUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*certificatesv1beta1.PodCertificateRequest]{
-			PrepareUpdate: func(_ context.Context, r, old *certificatesv1beta1.PodCertificateRequest) {
-				r.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*certificatesv1beta1.PodCertificateRequest]{
 			ValidateUpdate:       d.validatePodCertificateStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Fields: engine.Fields(func(r *certificatesv1beta1.PodCertificateRequest) fields.Set {
 			return fields.Set{"spec.signerName": r.Spec.SignerName, "spec.podName": r.Spec.PodName, "spec.nodeName": string(r.Spec.NodeName)}

@@ -44,13 +44,12 @@ func Resources(d Deps) []*engine.Resource {
 	if d.Gates.Enabled(features.PodCertificateRequest) {
 		all = append(all, podCertificateRequests(d))
 	}
-	return all
+	return engine.Kinds(all...)
 }
 
 func certificateSigningRequests(d Deps) *engine.Resource {
 	status := engine.Typed[*certificatesv1.CertificateSigningRequest]{
 		PrepareUpdate: func(_ context.Context, r, old *certificatesv1.CertificateSigningRequest) {
-			r.Spec = old.Spec
 			keepConditions(r, old, certificatesv1.CertificateApproved)
 			keepConditions(r, old, certificatesv1.CertificateDenied)
 			d.stampConditions(r, old)
@@ -71,10 +70,8 @@ func certificateSigningRequests(d Deps) *engine.Resource {
 		Reset:          engine.ResetFields([]string{"spec"}, []string{"status", "certificate"}),
 	}.Rules()
 	return &engine.Resource{
-		Plural: "certificatesigningrequests", Singular: "certificatesigningrequest", Kind: "CertificateSigningRequest",
+		Plural: "certificatesigningrequests", Kind: "CertificateSigningRequest",
 		ShortNames: []string{"csr"},
-		Prefix:     "certificatesigningrequests",
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[certificatesv1.CertificateSigningRequest, certificatesv1.CertificateSigningRequestList](
 			v1, nil)},
 		Rules: engine.Typed[*certificatesv1.CertificateSigningRequest]{

@@ -18,9 +18,7 @@ import (
 // clusterTrustBundles has no v1alpha1, whose last version was 1.36.
 func clusterTrustBundles() *engine.Resource {
 	return &engine.Resource{
-		Plural: "clustertrustbundles", Singular: "clustertrustbundle", Kind: "ClusterTrustBundle",
-		Prefix: "clustertrustbundles",
-		Hub:    v1,
+		Plural: "clustertrustbundles", Kind: "ClusterTrustBundle",
 		Stored: &engine.Stored{GroupVersion: v1beta1},
 		Versions: engine.Renamed(engine.VersionOf[certificatesv1.ClusterTrustBundle, certificatesv1.ClusterTrustBundleList](v1, nil),
 			engine.VersionOf[certificatesv1beta1.ClusterTrustBundle, certificatesv1beta1.ClusterTrustBundleList](v1beta1, nil),

@@ -18,10 +18,8 @@ import (
 // CoordinatedLeaderElection says whether anybody elects them.
 func leaseCandidates() *engine.Resource {
 	return &engine.Resource{
-		Plural: "leasecandidates", Singular: "leasecandidate", Kind: "LeaseCandidate",
+		Plural: "leasecandidates", Kind: "LeaseCandidate",
 		Namespaced: true,
-		Prefix:     "leasecandidates",
-		Hub:        v1beta1,
 		Versions: engine.Renamed(
 			engine.VersionOf[coordinationv1beta1.LeaseCandidate, coordinationv1beta1.LeaseCandidateList](v1beta1, nil),
 			engine.VersionOf[coordinationv1alpha2.LeaseCandidate, coordinationv1alpha2.LeaseCandidateList](coordinationv1alpha2.SchemeGroupVersion, nil),

@@ -9,14 +9,11 @@ import (
 )
 
 func leaseTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Holder", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]),
-			cells.Age(),
-		},
-		Row: engine.Row(leaseRow),
-	}
+	return engine.TableOf(leaseRow,
+		cells.Name(),
+		cells.String("Holder", coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]),
+		cells.Age(),
+	)
 }
 
 func leaseRow(l *coordinationv1.Lease) []any {
@@ -25,16 +22,13 @@ func leaseRow(l *coordinationv1.Lease) []any {
 
 func candidateTable() *engine.Table {
 	spec := coordinationv1beta1.LeaseCandidateSpec{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("LeaseName", spec["leaseName"]),
-			cells.String("BinaryVersion", spec["binaryVersion"]),
-			cells.String("EmulationVersion", spec["emulationVersion"]),
-			cells.Age(),
-		},
-		Row: engine.Row(candidateRow),
-	}
+	return engine.TableOf(candidateRow,
+		cells.Name(),
+		cells.String("LeaseName", spec["leaseName"]),
+		cells.String("BinaryVersion", spec["binaryVersion"]),
+		cells.String("EmulationVersion", spec["emulationVersion"]),
+		cells.Age(),
+	)
 }
 
 func candidateRow(c *coordinationv1beta1.LeaseCandidate) []any {

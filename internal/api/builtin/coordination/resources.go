@@ -15,15 +15,13 @@ var (
 
 // Resources returns every resource of the group.
 func Resources() []*engine.Resource {
-	return []*engine.Resource{leases(), leaseCandidates()}
+	return engine.Kinds(leases(), leaseCandidates())
 }
 
 func leases() *engine.Resource {
 	return &engine.Resource{
-		Plural: "leases", Singular: "lease", Kind: "Lease",
+		Plural: "leases", Kind: "Lease",
 		Namespaced: true,
-		Prefix:     "leases",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[coordinationv1.Lease, coordinationv1.LeaseList](v1, nil)},
 		Rules: engine.Typed[*coordinationv1.Lease]{
 			Validate:             validate,

@@ -21,9 +21,8 @@ import (
 func bindings(d Deps) *engine.Resource {
 	bind := bindPod(d)
 	return &engine.Resource{
-		Plural: "bindings", Singular: "binding", Kind: "Binding",
+		Plural: "bindings", Kind: "Binding",
 		Namespaced: true,
-		Hub:        v1,
 		Versions:   only(engine.VersionOf[corev1.Binding, metav1.Status](v1, nil)),
 		Verbs:      []string{"create"},
 		Create: func(ctx context.Context, obj engine.Object, options *metav1.CreateOptions) (engine.Object, error) {

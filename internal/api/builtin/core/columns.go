@@ -15,14 +15,11 @@ import (
 func labelsText(l map[string]string) string { return labels.FormatLabels(l) }
 
 func namespaceTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Status", "Whether the namespace is active or being deleted."),
-			cells.Age(),
-		},
-		Row: engine.Row(namespaceRow),
-	}
+	return engine.TableOf(namespaceRow,
+		cells.Name(),
+		cells.String("Status", "Whether the namespace is active or being deleted."),
+		cells.Age(),
+	)
 }
 
 func namespaceRow(n *corev1.Namespace) []any {
@@ -30,10 +27,7 @@ func namespaceRow(n *corev1.Namespace) []any {
 }
 
 func configMapTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{cells.Name(), cells.String("Data", corev1.ConfigMap{}.SwaggerDoc()["data"]), cells.Age()},
-		Row:     engine.Row(configMapRow),
-	}
+	return engine.TableOf(configMapRow, cells.Name(), cells.String("Data", corev1.ConfigMap{}.SwaggerDoc()["data"]), cells.Age())
 }
 
 func configMapRow(c *corev1.ConfigMap) []any {
@@ -42,12 +36,9 @@ func configMapRow(c *corev1.ConfigMap) []any {
 
 func secretTable() *engine.Table {
 	doc := corev1.Secret{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(), cells.String("Type", doc["type"]), cells.String("Data", doc["data"]), cells.Age(),
-		},
-		Row: engine.Row(secretRow),
-	}
+	return engine.TableOf(secretRow,
+		cells.Name(), cells.String("Type", doc["type"]), cells.String("Data", doc["data"]), cells.Age(),
+	)
 }
 
 func secretRow(s *corev1.Secret) []any {
@@ -55,7 +46,7 @@ func secretRow(s *corev1.Secret) []any {
 }
 
 func serviceAccountTable() *engine.Table {
-	return &engine.Table{Columns: []cells.Column{cells.Name(), cells.Age()}, Row: engine.Row(serviceAccountRow)}
+	return engine.TableOf(serviceAccountRow, cells.Name(), cells.Age())
 }
 
 func serviceAccountRow(a *corev1.ServiceAccount) []any {
@@ -64,16 +55,13 @@ func serviceAccountRow(a *corev1.ServiceAccount) []any {
 
 func replicationControllerTable() *engine.Table {
 	spec, status := corev1.ReplicationControllerSpec{}.SwaggerDoc(), corev1.ReplicationControllerStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: cells.Workload(spec["selector"],
-			cells.Name(),
-			cells.Integer("Desired", spec["replicas"]),
-			cells.Integer("Current", status["replicas"]),
-			cells.Integer("Ready", status["readyReplicas"]),
-			cells.Age(),
-		),
-		Row: engine.Row(replicationControllerRow),
-	}
+	return engine.TableOf(replicationControllerRow, cells.Workload(spec["selector"],
+		cells.Name(),
+		cells.Integer("Desired", spec["replicas"]),
+		cells.Integer("Current", status["replicas"]),
+		cells.Integer("Ready", status["readyReplicas"]),
+		cells.Age(),
+	)...)
 }
 
 func replicationControllerRow(rc *corev1.ReplicationController) []any {
@@ -92,15 +80,12 @@ func replicationControllerRow(rc *corev1.ReplicationController) []any {
 }
 
 func resourceQuotaTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Request", "What is used out of the quota, limits aside."),
-			cells.String("Limit", "What is used out of the quota of limits."),
-			cells.Age(),
-		},
-		Row: engine.Row(resourceQuotaRow),
-	}
+	return engine.TableOf(resourceQuotaRow,
+		cells.Name(),
+		cells.String("Request", "What is used out of the quota, limits aside."),
+		cells.String("Limit", "What is used out of the quota of limits."),
+		cells.Age(),
+	)
 }
 
 func resourceQuotaRow(q *corev1.ResourceQuota) []any {
@@ -126,15 +111,12 @@ func resourceQuotaRow(q *corev1.ResourceQuota) []any {
 }
 
 func componentStatusTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Status", "Whether the component is healthy."),
-			cells.String("Message", "What the component says."),
-			cells.String("Error", "What went wrong in asking it."),
-		},
-		Row: engine.Row(componentStatusRow),
-	}
+	return engine.TableOf(componentStatusRow,
+		cells.Name(),
+		cells.String("Status", "Whether the component is healthy."),
+		cells.String("Message", "What the component says."),
+		cells.String("Error", "What went wrong in asking it."),
+	)
 }
 
 func componentStatusRow(c *corev1.ComponentStatus) []any {
@@ -153,21 +135,18 @@ func componentStatusRow(c *corev1.ComponentStatus) []any {
 
 func eventTable() *engine.Table {
 	doc := corev1.Event{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.String("Last Seen", doc["lastTimestamp"]),
-			cells.String("Type", doc["type"]),
-			cells.String("Reason", doc["reason"]),
-			cells.String("Object", doc["involvedObject"]),
-			cells.Wide(cells.String("Subobject", corev1.ObjectReference{}.SwaggerDoc()["fieldPath"])),
-			cells.Wide(cells.String("Source", doc["source"])),
-			cells.String("Message", doc["message"]),
-			cells.Wide(cells.String("First Seen", doc["firstTimestamp"])),
-			cells.Wide(cells.String("Count", doc["count"])),
-			cells.Wide(cells.Name()),
-		},
-		Row: engine.Row(eventRow),
-	}
+	return engine.TableOf(eventRow,
+		cells.String("Last Seen", doc["lastTimestamp"]),
+		cells.String("Type", doc["type"]),
+		cells.String("Reason", doc["reason"]),
+		cells.String("Object", doc["involvedObject"]),
+		cells.Wide(cells.String("Subobject", corev1.ObjectReference{}.SwaggerDoc()["fieldPath"])),
+		cells.Wide(cells.String("Source", doc["source"])),
+		cells.String("Message", doc["message"]),
+		cells.Wide(cells.String("First Seen", doc["firstTimestamp"])),
+		cells.Wide(cells.String("Count", doc["count"])),
+		cells.Wide(cells.Name()),
+	)
 }
 
 func eventRow(e *corev1.Event) []any {

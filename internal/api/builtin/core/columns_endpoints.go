@@ -13,14 +13,11 @@ import (
 )
 
 func endpointsTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Endpoints", corev1.Endpoints{}.SwaggerDoc()["subsets"]),
-			cells.Age(),
-		},
-		Row: engine.Row(endpointsRow),
-	}
+	return engine.TableOf(endpointsRow,
+		cells.Name(),
+		cells.String("Endpoints", corev1.Endpoints{}.SwaggerDoc()["subsets"]),
+		cells.Age(),
+	)
 }
 
 func endpointsRow(e *corev1.Endpoints) []any {

@@ -12,21 +12,18 @@ import (
 
 func nodeTable() *engine.Table {
 	info, addresses := corev1.NodeSystemInfo{}.SwaggerDoc(), corev1.NodeStatus{}.SwaggerDoc()["addresses"]
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Status", "Whether the node is ready and takes pods."),
-			cells.String("Roles", "The node's roles, from its labels."),
-			cells.Age(),
-			cells.String("Version", info["kubeletVersion"]),
-			cells.Wide(cells.String("Internal-IP", addresses)),
-			cells.Wide(cells.String("External-IP", addresses)),
-			cells.Wide(cells.String("OS-Image", info["osImage"])),
-			cells.Wide(cells.String("Kernel-Version", info["kernelVersion"])),
-			cells.Wide(cells.String("Container-Runtime", info["containerRuntimeVersion"])),
-		},
-		Row: engine.Row(nodeRow),
-	}
+	return engine.TableOf(nodeRow,
+		cells.Name(),
+		cells.String("Status", "Whether the node is ready and takes pods."),
+		cells.String("Roles", "The node's roles, from its labels."),
+		cells.Age(),
+		cells.String("Version", info["kubeletVersion"]),
+		cells.Wide(cells.String("Internal-IP", addresses)),
+		cells.Wide(cells.String("External-IP", addresses)),
+		cells.Wide(cells.String("OS-Image", info["osImage"])),
+		cells.Wide(cells.String("Kernel-Version", info["kernelVersion"])),
+		cells.Wide(cells.String("Container-Runtime", info["containerRuntimeVersion"])),
+	)
 }
 
 func nodeRow(n *corev1.Node) []any {

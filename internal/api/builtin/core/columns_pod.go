@@ -214,15 +214,12 @@ func readinessGates(p *corev1.Pod) string {
 }
 
 func podTemplateTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Containers", "Names of the containers in the pod template."),
-			cells.String("Images", "Images of the containers in the pod template."),
-			cells.String("Pod Labels", "Labels of the pod template."),
-		},
-		Row: engine.Row(podTemplateRow),
-	}
+	return engine.TableOf(podTemplateRow,
+		cells.Name(),
+		cells.String("Containers", "Names of the containers in the pod template."),
+		cells.String("Images", "Images of the containers in the pod template."),
+		cells.String("Pod Labels", "Labels of the pod template."),
+	)
 }
 
 func podTemplateRow(t *corev1.PodTemplate) []any {

@@ -13,18 +13,15 @@ import (
 
 func serviceTable() *engine.Table {
 	spec := corev1.ServiceSpec{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Type", spec["type"]),
-			cells.String("Cluster-IP", spec["clusterIP"]),
-			cells.String("External-IP", spec["externalIPs"]),
-			cells.String("Port(s)", spec["ports"]),
-			cells.Age(),
-			cells.Wide(cells.String("Selector", spec["selector"])),
-		},
-		Row: engine.Row(serviceRow),
-	}
+	return engine.TableOf(serviceRow,
+		cells.Name(),
+		cells.String("Type", spec["type"]),
+		cells.String("Cluster-IP", spec["clusterIP"]),
+		cells.String("External-IP", spec["externalIPs"]),
+		cells.String("Port(s)", spec["ports"]),
+		cells.Age(),
+		cells.Wide(cells.String("Selector", spec["selector"])),
+	)
 }
 
 func serviceRow(s *corev1.Service) []any {

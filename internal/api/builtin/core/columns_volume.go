@@ -13,22 +13,19 @@ import (
 
 func persistentVolumeTable() *engine.Table {
 	spec, status := corev1.PersistentVolumeSpec{}.SwaggerDoc(), corev1.PersistentVolumeStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Capacity", spec["capacity"]),
-			cells.String("Access Modes", spec["accessModes"]),
-			cells.String("Reclaim Policy", spec["persistentVolumeReclaimPolicy"]),
-			cells.String("Status", status["phase"]),
-			cells.String("Claim", spec["claimRef"]),
-			cells.String("StorageClass", "The volume's StorageClass."),
-			cells.String("VolumeAttributesClass", "The volume's VolumeAttributesClass."),
-			cells.String("Reason", status["reason"]),
-			cells.Age(),
-			cells.Wide(cells.String("VolumeMode", spec["volumeMode"])),
-		},
-		Row: engine.Row(persistentVolumeRow),
-	}
+	return engine.TableOf(persistentVolumeRow,
+		cells.Name(),
+		cells.String("Capacity", spec["capacity"]),
+		cells.String("Access Modes", spec["accessModes"]),
+		cells.String("Reclaim Policy", spec["persistentVolumeReclaimPolicy"]),
+		cells.String("Status", status["phase"]),
+		cells.String("Claim", spec["claimRef"]),
+		cells.String("StorageClass", "The volume's StorageClass."),
+		cells.String("VolumeAttributesClass", "The volume's VolumeAttributesClass."),
+		cells.String("Reason", status["reason"]),
+		cells.Age(),
+		cells.Wide(cells.String("VolumeMode", spec["volumeMode"])),
+	)
 }
 
 func persistentVolumeRow(v *corev1.PersistentVolume) []any {
@@ -47,20 +44,17 @@ func persistentVolumeRow(v *corev1.PersistentVolume) []any {
 
 func persistentVolumeClaimTable() *engine.Table {
 	spec, status := corev1.PersistentVolumeClaimSpec{}.SwaggerDoc(), corev1.PersistentVolumeClaimStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Status", status["phase"]),
-			cells.String("Volume", spec["volumeName"]),
-			cells.String("Capacity", status["capacity"]),
-			cells.String("Access Modes", status["accessModes"]),
-			cells.String("StorageClass", "The claim's StorageClass."),
-			cells.String("VolumeAttributesClass", "The claim's VolumeAttributesClass."),
-			cells.Age(),
-			cells.Wide(cells.String("VolumeMode", spec["volumeMode"])),
-		},
-		Row: engine.Row(persistentVolumeClaimRow),
-	}
+	return engine.TableOf(persistentVolumeClaimRow,
+		cells.Name(),
+		cells.String("Status", status["phase"]),
+		cells.String("Volume", spec["volumeName"]),
+		cells.String("Capacity", status["capacity"]),
+		cells.String("Access Modes", status["accessModes"]),
+		cells.String("StorageClass", "The claim's StorageClass."),
+		cells.String("VolumeAttributesClass", "The claim's VolumeAttributesClass."),
+		cells.Age(),
+		cells.Wide(cells.String("VolumeMode", spec["volumeMode"])),
+	)
 }
 
 func persistentVolumeClaimRow(c *corev1.PersistentVolumeClaim) []any {

@@ -13,9 +13,8 @@ import (
 func componentStatuses(d Deps) *engine.Resource {
 	version := engine.VersionOf[corev1.ComponentStatus, corev1.ComponentStatusList](v1, nil)
 	return &engine.Resource{
-		Plural: "componentstatuses", Singular: "componentstatus", Kind: "ComponentStatus",
+		Plural: "componentstatuses", Kind: "ComponentStatus",
 		ShortNames: []string{"cs"},
-		Hub:        v1,
 		Versions:   only(version),
 		Verbs:      []string{"get", "list"},
 		Get: func(ctx context.Context, name string) (engine.Object, error) {

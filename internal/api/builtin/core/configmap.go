@@ -14,11 +14,9 @@ import (
 
 func configMaps() *engine.Resource {
 	return &engine.Resource{
-		Plural: "configmaps", Singular: "configmap", Kind: "ConfigMap",
+		Plural: "configmaps", Kind: "ConfigMap",
 		ShortNames: []string{"cm"},
 		Namespaced: true,
-		Prefix:     "configmaps",
-		Hub:        v1,
 		Versions:   only(engine.VersionOf[corev1.ConfigMap, corev1.ConfigMapList](v1, defaultConfigMap)),
 		Rules: engine.Typed[*corev1.ConfigMap]{
 			Validate:       func(_ context.Context, c *corev1.ConfigMap) field.ErrorList { return validateConfigMap(c) },

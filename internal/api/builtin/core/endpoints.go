@@ -16,11 +16,10 @@ import (
 func endpoints(d Deps) *engine.Resource {
 	version := engine.VersionOf[corev1.Endpoints, corev1.EndpointsList](v1, defaultEndpoints)
 	return &engine.Resource{
-		Plural: "endpoints", Singular: "endpoints", Kind: "Endpoints",
+		Plural: "endpoints", Kind: "Endpoints",
 		ShortNames: []string{"ep"},
 		Namespaced: true,
 		Prefix:     "services/endpoints",
-		Hub:        v1,
 		Versions:   only(version),
 		Rules: engine.Typed[*corev1.Endpoints]{
 			CreateOnUpdate: true,

@@ -17,12 +17,10 @@ func events(d Deps) *engine.Resource {
 	newer.ToHub, newer.FromHub = eventToCore, eventFromCore
 	newer.FieldLabels = newerEventLabels
 	return &engine.Resource{
-		Plural: "events", Singular: "event", Kind: "Event",
+		Plural: "events", Kind: "Event",
 		NoGarbageCollection: true,
 		ShortNames:          []string{"ev"},
 		Namespaced:          true,
-		Prefix:              "events",
-		Hub:                 v1,
 		Versions: []*engine.Version{
 			engine.VersionOf[corev1.Event, corev1.EventList](v1, nil),
 			newer,

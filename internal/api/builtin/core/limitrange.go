@@ -16,11 +16,9 @@ import (
 
 func limitRanges(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "limitranges", Singular: "limitrange", Kind: "LimitRange",
+		Plural: "limitranges", Kind: "LimitRange",
 		ShortNames: []string{"limits"},
 		Namespaced: true,
-		Prefix:     "limitranges",
-		Hub:        v1,
 		Versions:   only(engine.VersionOf[corev1.LimitRange, corev1.LimitRangeList](v1, defaultLimitRange)),
 		Rules: engine.Typed[*corev1.LimitRange]{
 			CreateOnUpdate: true,

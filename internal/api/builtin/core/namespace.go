@@ -15,20 +15,18 @@ import (
 
 func namespaces() *engine.Resource {
 	finalize := engine.Typed[*corev1.Namespace]{
-		PrepareUpdate:  func(_ context.Context, n, old *corev1.Namespace) { n.Status = old.Status },
+		StatusApart:    true,
 		ValidateUpdate: validateFinalize,
-		Reset:          resetStatus,
 	}.Rules()
 	return &engine.Resource{
-		Plural: "namespaces", Singular: "namespace", Kind: "Namespace",
+		Plural: "namespaces", Kind: "Namespace",
 		ShortNames:    []string{"ns"},
-		Prefix:        "namespaces",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.Namespace, corev1.NamespaceList](v1, defaultNamespace)),
 		// A collection of namespaces cannot be deleted: each must finalize its own content.
 		Verbs: []string{"create", "delete", "get", "list", "patch", "update", "watch"},
 		Rules: engine.Typed[*corev1.Namespace]{
+			StatusApart:   true,
 			PrepareCreate: prepareNamespace,
 			Validate:      func(_ context.Context, n *corev1.Namespace) field.ErrorList { return validateNamespace(n) },
 			ValidateUpdate: func(_ context.Context, n, old *corev1.Namespace) field.ErrorList {
@@ -36,20 +34,16 @@ func namespaces() *engine.Resource {
 			},
 			PrepareUpdate: func(_ context.Context, n, old *corev1.Namespace) {
 				n.Spec.Finalizers = old.Spec.Finalizers
-				n.Status = old.Status
 				labelNamespace(n)
 			},
 			// The namespace's content is deleted first; then its finalizer is removed.
 			Held:        func(n *corev1.Namespace) bool { return len(n.Spec.Finalizers) > 0 },
 			Terminating: func(n *corev1.Namespace) { n.Status.Phase = corev1.NamespaceTerminating },
-			Reset:       resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			{Name: "finalize", Verbs: []string{"update"}, Rules: &finalize},
 			engine.Status(engine.Typed[*corev1.Namespace]{
-				PrepareUpdate:  func(_ context.Context, n, old *corev1.Namespace) { n.Spec = old.Spec },
 				ValidateUpdate: validateNamespaceStatus,
-				Reset:          resetSpec,
 			}),
 		},
 		Fields: engine.Fields(func(n *corev1.Namespace) fields.Set {

@@ -18,10 +18,9 @@ import (
 
 func nodes(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "nodes", Singular: "node", Kind: "Node",
+		Plural: "nodes", Kind: "Node",
 		ShortNames: []string{"no"},
 		Prefix:     "minions",
-		Hub:        v1,
 		Versions:   only(engine.VersionOf[corev1.Node, corev1.NodeList](v1, defaultNode)),
 		Rules: engine.Typed[*corev1.Node]{
 			// A new node may have a status: kubelets register with one.
@@ -40,19 +39,17 @@ func nodes(d Deps) *engine.Resource {
 			ValidateUpdate: func(ctx context.Context, n, old *corev1.Node) field.ErrorList {
 				return append(validateNode(n, d.sloppy()), validateNodeUpdate(ctx, n, old)...)
 			},
-			Reset: resetStatus,
+			Reset: engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			proxySubresource("NodeProxyOptions", func(path string) runtime.Object { return &corev1.NodeProxyOptions{Path: path} }),
 			engine.Status(engine.Typed[*corev1.Node]{
 				PrepareUpdate: func(_ context.Context, n, old *corev1.Node) {
-					n.Spec = old.Spec
 					if old.Status.Config == nil {
 						n.Status.Config = nil
 					}
 				},
 				ValidateUpdate: validateNodeUpdate,
-				Reset:          resetSpec,
 			}),
 		},
 		Fields: engine.Fields(func(n *corev1.Node) fields.Set {

@@ -17,13 +17,12 @@ import (
 func persistentVolumes(d Deps) *engine.Resource {
 	now := func() *metav1.Time { return &metav1.Time{Time: d.Now()} }
 	return &engine.Resource{
-		Plural: "persistentvolumes", Singular: "persistentvolume", Kind: "PersistentVolume",
+		Plural: "persistentvolumes", Kind: "PersistentVolume",
 		ShortNames:    []string{"pv"},
-		Prefix:        "persistentvolumes",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.PersistentVolume, corev1.PersistentVolumeList](v1, defaultPersistentVolume)),
 		Rules: engine.Typed[*corev1.PersistentVolume]{
+			StatusApart: true,
 			PrepareCreate: func(_ context.Context, v *corev1.PersistentVolume) {
 				v.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: now()}
 			},
@@ -31,19 +30,15 @@ func persistentVolumes(d Deps) *engine.Resource {
 				return validatePersistentVolume(v, rules.VolumeOptions{})
 			},
 			Warn:           func(_ context.Context, v, _ *corev1.PersistentVolume) []string { return warnPersistentVolume(v) },
-			PrepareUpdate:  func(_ context.Context, v, old *corev1.PersistentVolume) { v.Status = old.Status },
 			ValidateUpdate: d.validatePersistentVolumeUpdate,
-			Reset:          resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*corev1.PersistentVolume]{
 			PrepareUpdate: func(_ context.Context, v, old *corev1.PersistentVolume) {
-				v.Spec = old.Spec
 				stampPhase(&v.Status, &old.Status, now)
 			},
 			ValidateUpdate: func(_ context.Context, v, old *corev1.PersistentVolume) field.ErrorList {
 				return append(rules.ObjectMetaUpdate(&v.ObjectMeta, &old.ObjectMeta), rules.NeedsResourceVersion(&v.ObjectMeta)...)
 			},
-			Reset: resetSpec,
 		})},
 		Table: persistentVolumeTable(),
 	}

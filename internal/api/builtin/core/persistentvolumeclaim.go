@@ -12,14 +12,13 @@ import (
 
 func persistentVolumeClaims() *engine.Resource {
 	return &engine.Resource{
-		Plural: "persistentvolumeclaims", Singular: "persistentvolumeclaim", Kind: "PersistentVolumeClaim",
+		Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim",
 		ShortNames:    []string{"pvc"},
 		Namespaced:    true,
-		Prefix:        "persistentvolumeclaims",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](v1, defaultClaim)),
 		Rules: engine.Typed[*corev1.PersistentVolumeClaim]{
+			StatusApart: true,
 			PrepareCreate: func(_ context.Context, c *corev1.PersistentVolumeClaim) {
 				c.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
 				alignDataSource(&c.Spec, nil)
@@ -29,16 +28,12 @@ func persistentVolumeClaims() *engine.Resource {
 			},
 			Warn: func(_ context.Context, c, _ *corev1.PersistentVolumeClaim) []string { return warnClaim(c) },
 			PrepareUpdate: func(_ context.Context, c, old *corev1.PersistentVolumeClaim) {
-				c.Status = old.Status
 				alignDataSource(&c.Spec, &old.Spec)
 			},
 			ValidateUpdate: validateClaimUpdate,
-			Reset:          resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*corev1.PersistentVolumeClaim]{
-			PrepareUpdate:  func(_ context.Context, c, old *corev1.PersistentVolumeClaim) { c.Spec = old.Spec },
 			ValidateUpdate: validateClaimStatus,
-			Reset:          resetSpec,
 		})},
 		Table: persistentVolumeClaimTable(),
 	}

@@ -18,13 +18,11 @@ import (
 func pods(d Deps) *engine.Resource {
 	ephemeral, resize := ephemeralContainersRules(d), resizeRules(d)
 	return &engine.Resource{
-		Plural: "pods", Singular: "pod", Kind: "Pod",
+		Plural: "pods", Kind: "Pod",
 		ShortNames:    []string{"po"},
 		Categories:    []string{"all"},
 		Namespaced:    true,
-		Prefix:        "pods",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.Pod, corev1.PodList](v1, d.Pods.DefaultPod)),
 		Rules: engine.Typed[*corev1.Pod]{
 			PrepareCreate: func(ctx context.Context, p *corev1.Pod) { preparePod(ctx, p, d) },
@@ -35,7 +33,7 @@ func pods(d Deps) *engine.Resource {
 				return validatePodUpdate(p, old, podOptions(d, old))
 			},
 			Grace: podGrace,
-			Reset: resetStatus,
+			Reset: engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			streamSubresource("attach", "PodAttachOptions", attachOptions),

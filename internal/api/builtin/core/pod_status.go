@@ -26,7 +26,6 @@ func podStatus(d Deps) *engine.Subresource {
 
 // preparePodStatus accepts the status and adds what old kubelets omit.
 func (d Deps) preparePodStatus(_ context.Context, p, old *corev1.Pod) {
-	p.Spec = old.Spec
 	p.DeletionTimestamp = nil
 	p.OwnerReferences = old.OwnerReferences
 	if p.Status.QOSClass == "" {

@@ -14,11 +14,9 @@ import (
 
 func podTemplates(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "podtemplates", Singular: "podtemplate", Kind: "PodTemplate",
+		Plural: "podtemplates", Kind: "PodTemplate",
 		Namespaced:    true,
-		Prefix:        "podtemplates",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions: only(engine.VersionOf[corev1.PodTemplate, corev1.PodTemplateList](v1, func(t *corev1.PodTemplate) {
 			podspec.DefaultTemplate(&t.Template)
 		})),

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,18 +19,17 @@ import (
 
 func replicationControllers(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "replicationcontrollers", Singular: "replicationcontroller", Kind: "ReplicationController",
+		Plural: "replicationcontrollers", Kind: "ReplicationController",
 		ShortNames: []string{"rc"},
 		Categories: []string{"all"},
 		Namespaced: true,
 		Prefix:     "controllers",
-		Hub:        v1,
 		Versions: only(engine.VersionOf[corev1.ReplicationController, corev1.ReplicationControllerList](
 			v1, defaultReplicationController)),
 		Rules: engine.Typed[*corev1.ReplicationController]{
+			StatusApart: true,
+			CountsSpec:  true,
 			PrepareCreate: func(_ context.Context, c *corev1.ReplicationController) {
-				c.Status = corev1.ReplicationControllerStatus{}
-				c.Generation = 1
 				d.Pods.DropDisabledTemplate(c.Spec.Template, nil)
 			},
 			Validate: func(_ context.Context, c *corev1.ReplicationController) field.ErrorList {
@@ -40,18 +38,13 @@ func replicationControllers(d Deps) *engine.Resource {
 			},
 			Warn: warnReplicationController,
 			PrepareUpdate: func(_ context.Context, c, old *corev1.ReplicationController) {
-				c.Status = old.Status
 				d.Pods.DropDisabledTemplate(c.Spec.Template, old.Spec.Template)
-				if !apiequality.Semantic.DeepEqual(c.Spec, old.Spec) {
-					c.Generation = old.Generation + 1
-				}
 			},
 			ValidateUpdate: func(_ context.Context, c, old *corev1.ReplicationController) field.ErrorList {
 				o := podspec.OptionsForTemplate(d.Pods, old.Spec.Template)
 				return append(rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta), replicationControllerSpec(&c.Spec, o)...)
 			},
 			DefaultOrphan: true,
-			Reset:         resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			{
@@ -60,9 +53,7 @@ func replicationControllers(d Deps) *engine.Resource {
 				Scale: replicationControllerScale(),
 			},
 			engine.Status(engine.Typed[*corev1.ReplicationController]{
-				PrepareUpdate:  func(_ context.Context, c, old *corev1.ReplicationController) { c.Spec = old.Spec },
 				ValidateUpdate: validateReplicationControllerStatus,
-				Reset:          resetSpec,
 			}),
 		},
 		Fields: engine.Fields(func(c *corev1.ReplicationController) fields.Set {

@@ -14,25 +14,19 @@ import (
 
 func resourceQuotas() *engine.Resource {
 	return &engine.Resource{
-		Plural: "resourcequotas", Singular: "resourcequota", Kind: "ResourceQuota",
+		Plural: "resourcequotas", Kind: "ResourceQuota",
 		ShortNames:    []string{"quota"},
 		Namespaced:    true,
-		Prefix:        "resourcequotas",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.ResourceQuota, corev1.ResourceQuotaList](v1, defaultResourceQuota)),
 		Rules: engine.Typed[*corev1.ResourceQuota]{
-			PrepareCreate:  func(_ context.Context, q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} },
+			StatusApart:    true,
 			Validate:       validateQuota,
 			Warn:           warnQuota,
-			PrepareUpdate:  func(_ context.Context, q, old *corev1.ResourceQuota) { q.Status = old.Status },
 			ValidateUpdate: validateQuotaUpdate,
-			Reset:          resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*corev1.ResourceQuota]{
-			PrepareUpdate:  func(_ context.Context, q, old *corev1.ResourceQuota) { q.Spec = old.Spec },
 			ValidateUpdate: validateQuotaStatus,
-			Reset:          resetSpec,
 		})},
 		Table: resourceQuotaTable(),
 	}

@@ -54,7 +54,7 @@ type Objects interface {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{
+	return engine.Kinds(
 		bindings(d),
 		componentStatuses(d),
 		configMaps(),
@@ -72,7 +72,7 @@ func Resources(d Deps) []*engine.Resource {
 		secrets(),
 		serviceAccounts(d),
 		services(d),
-	}
+	)
 }
 
 var (
@@ -82,10 +82,3 @@ var (
 
 // only returns the versions of a kind that is served only in core/v1.
 func only(v *engine.Version) []*engine.Version { return []*engine.Version{v} }
-
-// For most kinds with a status, the main resource changes everything except the status, and the status subresource only
-// the status.
-var (
-	resetStatus = engine.ResetFields([]string{"status"})
-	resetSpec   = engine.ResetFields([]string{"spec"})
-)

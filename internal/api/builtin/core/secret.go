@@ -16,10 +16,8 @@ import (
 
 func secrets() *engine.Resource {
 	return &engine.Resource{
-		Plural: "secrets", Singular: "secret", Kind: "Secret",
+		Plural: "secrets", Kind: "Secret",
 		Namespaced: true,
-		Prefix:     "secrets",
-		Hub:        v1,
 		Versions:   only(engine.VersionOf[corev1.Secret, corev1.SecretList](v1, defaultSecret)),
 		Rules: engine.Typed[*corev1.Secret]{
 			Validate:       func(_ context.Context, s *corev1.Secret) field.ErrorList { return validateSecret(s) },

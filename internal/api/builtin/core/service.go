@@ -16,26 +16,24 @@ import (
 func services(d Deps) *engine.Resource {
 	a := allocator{d.Addresses, d.NodePorts, d.sloppy()}
 	return &engine.Resource{
-		Plural: "services", Singular: "service", Kind: "Service",
+		Plural: "services", Kind: "Service",
 		ShortNames:    []string{"svc"},
 		Categories:    []string{"all"},
 		Namespaced:    true,
 		Prefix:        "services/specs",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.Service, corev1.ServiceList](v1, defaultService)),
 		Rules: engine.Typed[*corev1.Service]{
+			StatusApart:    true,
 			CreateOnUpdate: true,
 			BeginCreate:    a.beginCreate,
 			PrepareCreate: func(_ context.Context, s *corev1.Service) {
-				s.Status = corev1.ServiceStatus{}
 				dropInternalPolicy(s)
 			},
 			Validate:    func(_ context.Context, s *corev1.Service) field.ErrorList { return d.validateServiceCreate(s) },
 			Warn:        func(_ context.Context, s, _ *corev1.Service) []string { return warnService(s) },
 			BeginUpdate: a.beginUpdate,
 			PrepareUpdate: func(_ context.Context, s, old *corev1.Service) {
-				s.Status = old.Status
 				dropForType(s, old)
 				dropInternalPolicy(s)
 			},
@@ -43,17 +41,14 @@ func services(d Deps) *engine.Resource {
 				return validateServiceUpdate(s, old, d.sloppy())
 			},
 			Deleted: a.deleted,
-			Reset:   resetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
 			proxySubresource("ServiceProxyOptions", func(path string) runtime.Object { return &corev1.ServiceProxyOptions{Path: path} }),
 			engine.Status(engine.Typed[*corev1.Service]{
-				PrepareUpdate: func(_ context.Context, s, old *corev1.Service) { s.Spec = old.Spec },
 				ValidateUpdate: func(_ context.Context, s, old *corev1.Service) field.ErrorList {
 					return append(rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta), loadBalancerStatus(s, old, d.sloppy())...)
 				},
-				Warn:  func(_ context.Context, s, _ *corev1.Service) []string { return warnServiceStatus(s) },
-				Reset: resetSpec,
+				Warn: func(_ context.Context, s, _ *corev1.Service) []string { return warnServiceStatus(s) },
 			}),
 		},
 		Fields: engine.Fields(func(s *corev1.Service) fields.Set {

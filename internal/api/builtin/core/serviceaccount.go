@@ -13,12 +13,10 @@ import (
 
 func serviceAccounts(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "serviceaccounts", Singular: "serviceaccount", Kind: "ServiceAccount",
+		Plural: "serviceaccounts", Kind: "ServiceAccount",
 		ShortNames:    []string{"sa"},
 		Namespaced:    true,
-		Prefix:        "serviceaccounts",
 		ReturnDeleted: true,
-		Hub:           v1,
 		Versions:      only(engine.VersionOf[corev1.ServiceAccount, corev1.ServiceAccountList](v1, nil)),
 		Rules: engine.Typed[*corev1.ServiceAccount]{
 			PrepareCreate: func(_ context.Context, a *corev1.ServiceAccount) { keepSecretNames(a) },

@@ -11,16 +11,13 @@ import (
 
 func endpointSliceTable() *engine.Table {
 	doc := discoveryv1.EndpointSlice{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("AddressType", doc["addressType"]),
-			cells.String("Ports", doc["ports"]),
-			cells.String("Endpoints", doc["endpoints"]),
-			cells.Age(),
-		},
-		Row: engine.Row(endpointSliceRow),
-	}
+	return engine.TableOf(endpointSliceRow,
+		cells.Name(),
+		cells.String("AddressType", doc["addressType"]),
+		cells.String("Ports", doc["ports"]),
+		cells.String("Endpoints", doc["endpoints"]),
+		cells.Age(),
+	)
 }
 
 func endpointSliceRow(s *discoveryv1.EndpointSlice) []any {

@@ -26,15 +26,13 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{endpointSlices(d)}
+	return engine.Kinds(endpointSlices(d))
 }
 
 func endpointSlices(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "endpointslices", Singular: "endpointslice", Kind: "EndpointSlice",
+		Plural: "endpointslices", Kind: "EndpointSlice",
 		Namespaced: true,
-		Prefix:     "endpointslices",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](v1, defaultEndpointSlice)},
 		Rules: engine.Typed[*discoveryv1.EndpointSlice]{
 			PrepareCreate: func(_ context.Context, s *discoveryv1.EndpointSlice) {

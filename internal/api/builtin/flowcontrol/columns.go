@@ -9,17 +9,14 @@ import (
 
 func flowSchemaTable() *engine.Table {
 	spec := flowcontrolv1.FlowSchemaSpec{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"]),
-			cells.String("MatchingPrecedence", spec["matchingPrecedence"]),
-			cells.String("DistinguisherMethod", spec["distinguisherMethod"]),
-			cells.Age(),
-			cells.String("MissingPL", "Whether the priority level that it names is missing."),
-		},
-		Row: engine.Row(flowSchemaRow),
-	}
+	return engine.TableOf(flowSchemaRow,
+		cells.Name(),
+		cells.String("PriorityLevel", flowcontrolv1.PriorityLevelConfigurationReference{}.SwaggerDoc()["name"]),
+		cells.String("MatchingPrecedence", spec["matchingPrecedence"]),
+		cells.String("DistinguisherMethod", spec["distinguisherMethod"]),
+		cells.Age(),
+		cells.String("MissingPL", "Whether the priority level that it names is missing."),
+	)
 }
 
 func flowSchemaRow(s *flowcontrolv1.FlowSchema) []any {
@@ -42,19 +39,16 @@ func flowSchemaRow(s *flowcontrolv1.FlowSchema) []any {
 
 func priorityLevelConfigurationTable() *engine.Table {
 	queuing := flowcontrolv1.QueuingConfiguration{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Type", flowcontrolv1.PriorityLevelConfigurationSpec{}.SwaggerDoc()["type"]),
-			cells.String("NominalConcurrencyShares",
-				flowcontrolv1.LimitedPriorityLevelConfiguration{}.SwaggerDoc()["nominalConcurrencyShares"]),
-			cells.String("Queues", queuing["queues"]),
-			cells.String("HandSize", queuing["handSize"]),
-			cells.String("QueueLengthLimit", queuing["queueLengthLimit"]),
-			cells.Age(),
-		},
-		Row: engine.Row(priorityLevelConfigurationRow),
-	}
+	return engine.TableOf(priorityLevelConfigurationRow,
+		cells.Name(),
+		cells.String("Type", flowcontrolv1.PriorityLevelConfigurationSpec{}.SwaggerDoc()["type"]),
+		cells.String("NominalConcurrencyShares",
+			flowcontrolv1.LimitedPriorityLevelConfiguration{}.SwaggerDoc()["nominalConcurrencyShares"]),
+		cells.String("Queues", queuing["queues"]),
+		cells.String("HandSize", queuing["handSize"]),
+		cells.String("QueueLengthLimit", queuing["queueLengthLimit"]),
+		cells.Age(),
+	)
 }
 
 func priorityLevelConfigurationRow(c *flowcontrolv1.PriorityLevelConfiguration) []any {

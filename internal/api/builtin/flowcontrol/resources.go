@@ -16,32 +16,22 @@ var v1 = flowcontrolv1.SchemeGroupVersion
 
 // Resources returns every resource of the group.
 func Resources() []*engine.Resource {
-	return []*engine.Resource{flowSchemas(), priorityLevelConfigurations()}
+	return engine.Kinds(flowSchemas(), priorityLevelConfigurations())
 }
 
 func flowSchemas() *engine.Resource {
 	return &engine.Resource{
-		Plural: "flowschemas", Singular: "flowschema", Kind: "FlowSchema",
-		Prefix:   "flowschemas",
-		Hub:      v1,
+		Plural: "flowschemas", Kind: "FlowSchema",
 		Versions: []*engine.Version{engine.VersionOf[flowcontrolv1.FlowSchema, flowcontrolv1.FlowSchemaList](v1, defaultFlowSchema)},
 		Rules: engine.Typed[*flowcontrolv1.FlowSchema]{
-			PrepareCreate: func(_ context.Context, s *flowcontrolv1.FlowSchema) {
-				s.Status = flowcontrolv1.FlowSchemaStatus{}
-				s.Generation = 1
-			},
-			PrepareUpdate: func(_ context.Context, s, old *flowcontrolv1.FlowSchema) {
-				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
-				s.Status = old.Status
-			},
+			StatusApart:    true,
+			CountsSpec:     true,
 			Validate:       validateFlowSchema,
 			ValidateUpdate: validateFlowSchemaUpdate,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*flowcontrolv1.FlowSchema]{
 			PrepareUpdate: func(_ context.Context, s, old *flowcontrolv1.FlowSchema) {
 				keepMetadata(&s.ObjectMeta, &old.ObjectMeta)
-				s.Spec = old.Spec
 			},
 			ValidateUpdate: validateFlowSchemaStatus,
 			Reset:          engine.ResetSpecAndMetadata,
@@ -56,28 +46,18 @@ func defaultFlowSchema(s *flowcontrolv1.FlowSchema) {
 
 func priorityLevelConfigurations() *engine.Resource {
 	return &engine.Resource{
-		Plural: "prioritylevelconfigurations", Singular: "prioritylevelconfiguration", Kind: "PriorityLevelConfiguration",
-		Prefix: "prioritylevelconfigurations",
-		Hub:    v1,
+		Plural: "prioritylevelconfigurations", Kind: "PriorityLevelConfiguration",
 		Versions: []*engine.Version{engine.VersionOf[flowcontrolv1.PriorityLevelConfiguration, flowcontrolv1.PriorityLevelConfigurationList](
 			v1, defaultPriorityLevel)},
 		Rules: engine.Typed[*flowcontrolv1.PriorityLevelConfiguration]{
-			PrepareCreate: func(_ context.Context, l *flowcontrolv1.PriorityLevelConfiguration) {
-				l.Status = flowcontrolv1.PriorityLevelConfigurationStatus{}
-				l.Generation = 1
-			},
-			PrepareUpdate: func(_ context.Context, l, old *flowcontrolv1.PriorityLevelConfiguration) {
-				rules.RaiseGeneration(&l.ObjectMeta, &old.ObjectMeta, l.Spec, old.Spec)
-				l.Status = old.Status
-			},
+			StatusApart:    true,
+			CountsSpec:     true,
 			Validate:       validatePriorityLevelConfiguration,
 			ValidateUpdate: validatePriorityLevelConfigurationUpdate,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*flowcontrolv1.PriorityLevelConfiguration]{
 			PrepareUpdate: func(_ context.Context, l, old *flowcontrolv1.PriorityLevelConfiguration) {
 				keepMetadata(&l.ObjectMeta, &old.ObjectMeta)
-				l.Spec = old.Spec
 			},
 			ValidateUpdate: validatePriorityLevelConfigurationStatus,
 			Reset:          engine.ResetSpecAndMetadata,

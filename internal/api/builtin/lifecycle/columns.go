@@ -19,18 +19,15 @@ const unset = "<unset>"
 
 func requestTable() *engine.Table {
 	spec, status := lifecyclev1alpha1.EvictionRequestSpec{}.SwaggerDoc(), lifecyclev1alpha1.EvictionRequestStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Target", spec["target"]),
-			cells.String("Target Type", spec["target"]),
-			cells.String("Status", status["conditions"]),
-			cells.String("Requester", spec["requester"]),
-			cells.String("Intent", spec["intent"]),
-			cells.Age(),
-		},
-		Row: engine.Row(requestRow),
-	}
+	return engine.TableOf(requestRow,
+		cells.Name(),
+		cells.String("Target", spec["target"]),
+		cells.String("Target Type", spec["target"]),
+		cells.String("Status", status["conditions"]),
+		cells.String("Requester", spec["requester"]),
+		cells.String("Intent", spec["intent"]),
+		cells.Age(),
+	)
 }
 
 func requestRow(r *lifecyclev1alpha1.EvictionRequest) []any {
@@ -57,22 +54,19 @@ func summary(observed *int64, conditions []metav1.Condition) string {
 func evictionTable(now func() time.Time) *engine.Table {
 	spec, status := lifecyclev1alpha1.EvictionSpec{}.SwaggerDoc(), lifecyclev1alpha1.EvictionStatus{}.SwaggerDoc()
 	report := lifecyclev1alpha1.ResponderStatus{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Target", spec["target"]),
-			cells.String("Target Type", spec["target"]),
-			cells.String("Status", status["conditions"]),
-			cells.String("Active Responder", lifecyclev1alpha1.TargetResponder{}.SwaggerDoc()["state"]),
-			cells.String("Responder Status", report[""]),
-			cells.String("Responder Expected Finish", report["expectedCompletionTime"]),
-			cells.String("Requesters", status["requesters"]),
-			cells.Age(),
-			cells.Wide(cells.String("Responder Heartbeat", report["heartbeatTime"])),
-			cells.Wide(cells.String("Responder Status Message", report["message"])),
-		},
-		Row: engine.Row(func(v *lifecyclev1alpha1.Eviction) []any { return evictionRow(v, now()) }),
-	}
+	return engine.TableOf(func(v *lifecyclev1alpha1.Eviction) []any { return evictionRow(v, now()) },
+		cells.Name(),
+		cells.String("Target", spec["target"]),
+		cells.String("Target Type", spec["target"]),
+		cells.String("Status", status["conditions"]),
+		cells.String("Active Responder", lifecyclev1alpha1.TargetResponder{}.SwaggerDoc()["state"]),
+		cells.String("Responder Status", report[""]),
+		cells.String("Responder Expected Finish", report["expectedCompletionTime"]),
+		cells.String("Requesters", status["requesters"]),
+		cells.Age(),
+		cells.Wide(cells.String("Responder Heartbeat", report["heartbeatTime"])),
+		cells.Wide(cells.String("Responder Status Message", report["message"])),
+	)
 }
 
 func evictionRow(v *lifecyclev1alpha1.Eviction, now time.Time) []any {

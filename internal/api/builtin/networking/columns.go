@@ -14,17 +14,14 @@ import (
 )
 
 func ingressTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Class", "The IngressClass that says who serves this ingress."),
-			cells.String("Hosts", "Hosts that requests are matched against."),
-			cells.String("Address", "Addresses of the load balancer."),
-			cells.String("Ports", "Ports that the ingress listens on."),
-			cells.Age(),
-		},
-		Row: engine.Row(ingressRow),
-	}
+	return engine.TableOf(ingressRow,
+		cells.Name(),
+		cells.String("Class", "The IngressClass that says who serves this ingress."),
+		cells.String("Hosts", "Hosts that requests are matched against."),
+		cells.String("Address", "Addresses of the load balancer."),
+		cells.String("Ports", "Ports that the ingress listens on."),
+		cells.Age(),
+	)
 }
 
 func ingressRow(i *networkingv1.Ingress) []any {
@@ -61,15 +58,12 @@ func ingressHosts(rules []networkingv1.IngressRule) string {
 }
 
 func ingressClassTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Controller", "The controller that serves this class."),
-			cells.String("Parameters", "A further object with settings for the controller."),
-			cells.Age(),
-		},
-		Row: engine.Row(ingressClassRow),
-	}
+	return engine.TableOf(ingressClassRow,
+		cells.Name(),
+		cells.String("Controller", "The controller that serves this class."),
+		cells.String("Parameters", "A further object with settings for the controller."),
+		cells.Age(),
+	)
 }
 
 func ingressClassRow(c *networkingv1.IngressClass) []any {
@@ -89,14 +83,11 @@ func ingressClassRow(c *networkingv1.IngressClass) []any {
 }
 
 func networkPolicyTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Pod-Selector", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"]),
-			cells.Age(),
-		},
-		Row: engine.Row(networkPolicyRow),
-	}
+	return engine.TableOf(networkPolicyRow,
+		cells.Name(),
+		cells.String("Pod-Selector", networkingv1.NetworkPolicySpec{}.SwaggerDoc()["podSelector"]),
+		cells.Age(),
+	)
 }
 
 func networkPolicyRow(p *networkingv1.NetworkPolicy) []any {
@@ -104,14 +95,11 @@ func networkPolicyRow(p *networkingv1.NetworkPolicy) []any {
 }
 
 func serviceCIDRTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]),
-			cells.Age(),
-		},
-		Row: engine.Row(serviceCIDRRow),
-	}
+	return engine.TableOf(serviceCIDRRow,
+		cells.Name(),
+		cells.String("CIDRs", networkingv1.ServiceCIDRSpec{}.SwaggerDoc()["cidrs"]),
+		cells.Age(),
+	)
 }
 
 func serviceCIDRRow(c *networkingv1.ServiceCIDR) []any {
@@ -119,13 +107,10 @@ func serviceCIDRRow(c *networkingv1.ServiceCIDR) []any {
 }
 
 func ipAddressTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"]),
-		},
-		Row: engine.Row(ipAddressRow),
-	}
+	return engine.TableOf(ipAddressRow,
+		cells.Name(),
+		cells.String("ParentRef", networkingv1.IPAddressSpec{}.SwaggerDoc()["parentRef"]),
+	)
 }
 
 // ipAddressRow has one cell more than there are columns, the age, for compatibility.

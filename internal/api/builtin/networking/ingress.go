@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
 // classAnnotation contained the class before the field existed.
@@ -15,31 +14,21 @@ const classAnnotation = "kubernetes.io/ingress.class"
 
 func ingresses(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "ingresses", Singular: "ingress", Kind: "Ingress",
+		Plural: "ingresses", Kind: "Ingress",
 		ShortNames: []string{"ing"},
 		Namespaced: true,
 		Prefix:     "ingress",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[networkingv1.Ingress, networkingv1.IngressList](v1, nil)},
 		Rules: engine.Typed[*networkingv1.Ingress]{
-			PrepareCreate: func(_ context.Context, i *networkingv1.Ingress) {
-				i.Status = networkingv1.IngressStatus{}
-				i.Generation = 1
-			},
-			PrepareUpdate: func(_ context.Context, i, old *networkingv1.Ingress) {
-				i.Status = old.Status
-				rules.RaiseGeneration(&i.ObjectMeta, &old.ObjectMeta, i.Spec, old.Spec)
-			},
+			StatusApart:    true,
+			CountsSpec:     true,
 			Validate:       d.validateIngress,
 			ValidateUpdate: d.validateIngressUpdate,
 			Warn:           warnIngress,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*networkingv1.Ingress]{
-			PrepareUpdate:  func(_ context.Context, i, old *networkingv1.Ingress) { i.Spec = old.Spec },
 			ValidateUpdate: d.validateIngressStatus,
 			Warn:           warnIngressStatus,
-			Reset:          engine.ResetSpec,
 		})},
 		Table: ingressTable(),
 	}

@@ -1,8 +1,6 @@
 package networking
 
 import (
-	"context"
-
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -11,15 +9,10 @@ import (
 
 func ingressClasses() *engine.Resource {
 	return &engine.Resource{
-		Plural: "ingressclasses", Singular: "ingressclass", Kind: "IngressClass",
-		Prefix:   "ingressclasses",
-		Hub:      v1,
+		Plural: "ingressclasses", Kind: "IngressClass",
 		Versions: []*engine.Version{engine.VersionOf[networkingv1.IngressClass, networkingv1.IngressClassList](v1, defaultIngressClass)},
 		Rules: engine.Typed[*networkingv1.IngressClass]{
-			PrepareCreate: func(_ context.Context, c *networkingv1.IngressClass) { c.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, c, old *networkingv1.IngressClass) {
-				rules.RaiseGeneration(&c.ObjectMeta, &old.ObjectMeta, c.Spec, old.Spec)
-			},
+			CountsSpec:     true,
 			Validate:       validateIngressClass,
 			ValidateUpdate: validateIngressClassUpdate,
 		}.Rules(),

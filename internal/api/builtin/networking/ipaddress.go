@@ -9,10 +9,8 @@ import (
 
 func ipAddresses() *engine.Resource {
 	return &engine.Resource{
-		Plural: "ipaddresses", Singular: "ipaddress", Kind: "IPAddress",
+		Plural: "ipaddresses", Kind: "IPAddress",
 		ShortNames: []string{"ip"},
-		Prefix:     "ipaddresses",
-		Hub:        v1,
 		Versions: engine.Renamed(engine.VersionOf[networkingv1.IPAddress, networkingv1.IPAddressList](v1, nil),
 			engine.VersionOf[networkingv1beta1.IPAddress, networkingv1beta1.IPAddressList](networkingv1beta1.SchemeGroupVersion, nil),
 		),

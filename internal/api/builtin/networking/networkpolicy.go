@@ -15,11 +15,9 @@ import (
 
 func networkPolicies(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "networkpolicies", Singular: "networkpolicy", Kind: "NetworkPolicy",
+		Plural: "networkpolicies", Kind: "NetworkPolicy",
 		ShortNames: []string{"netpol"},
 		Namespaced: true,
-		Prefix:     "networkpolicies",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](v1, defaultNetworkPolicy)},
 		Rules: engine.Typed[*networkingv1.NetworkPolicy]{
 			PrepareCreate: func(_ context.Context, p *networkingv1.NetworkPolicy) { p.Generation = 1 },

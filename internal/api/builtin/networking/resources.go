@@ -22,11 +22,11 @@ func (d Deps) sloppy() bool { return d.Gates.Off(features.StrictIPCIDRValidation
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{
+	return engine.Kinds(
 		ingresses(d),
 		ingressClasses(),
 		ipAddresses(),
 		networkPolicies(d),
 		serviceCIDRs(),
-	}
+	)
 }

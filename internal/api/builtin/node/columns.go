@@ -8,14 +8,11 @@ import (
 )
 
 func runtimeClassTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Handler", nodev1.RuntimeClass{}.SwaggerDoc()["handler"]),
-			cells.Age(),
-		},
-		Row: engine.Row(runtimeClassRow),
-	}
+	return engine.TableOf(runtimeClassRow,
+		cells.Name(),
+		cells.String("Handler", nodev1.RuntimeClass{}.SwaggerDoc()["handler"]),
+		cells.Age(),
+	)
 }
 
 func runtimeClassRow(c *nodev1.RuntimeClass) []any {

@@ -16,14 +16,12 @@ var v1 = nodev1.SchemeGroupVersion
 
 // Resources returns every resource of the group.
 func Resources() []*engine.Resource {
-	return []*engine.Resource{runtimeClasses()}
+	return engine.Kinds(runtimeClasses())
 }
 
 func runtimeClasses() *engine.Resource {
 	return &engine.Resource{
-		Plural: "runtimeclasses", Singular: "runtimeclass", Kind: "RuntimeClass",
-		Prefix:   "runtimeclasses",
-		Hub:      v1,
+		Plural: "runtimeclasses", Kind: "RuntimeClass",
 		Versions: []*engine.Version{engine.VersionOf[nodev1.RuntimeClass, nodev1.RuntimeClassList](v1, defaultRuntimeClass)},
 		Rules: engine.Typed[*nodev1.RuntimeClass]{
 			Validate:             validate,

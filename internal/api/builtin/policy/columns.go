@@ -9,16 +9,13 @@ import (
 )
 
 func podDisruptionBudgetTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Min Available", "How many pods must stay available."),
-			cells.String("Max Unavailable", "How many pods may be unavailable."),
-			cells.Integer("Allowed Disruptions", "How many pods may be disrupted now."),
-			cells.Age(),
-		},
-		Row: engine.Row(podDisruptionBudgetRow),
-	}
+	return engine.TableOf(podDisruptionBudgetRow,
+		cells.Name(),
+		cells.String("Min Available", "How many pods must stay available."),
+		cells.String("Max Unavailable", "How many pods may be unavailable."),
+		cells.Integer("Allowed Disruptions", "How many pods may be disrupted now."),
+		cells.Age(),
+	)
 }
 
 func podDisruptionBudgetRow(b *policyv1.PodDisruptionBudget) []any {

@@ -8,6 +8,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/kanzen-io/kanzen/internal/api/builtin/rulestest"
+	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
 func TestDisruptionBudgets(t *testing.T) {
@@ -32,7 +33,7 @@ func TestEmptySelectors(t *testing.T) {
 	const reserved = `{"key":"pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match","operator":"%s"}`
 	exists, not := fmt.Sprintf(reserved, "Exists"), fmt.Sprintf(reserved, "DoesNotExist")
 	other := `{"key":"a","operator":"Exists"}`
-	r := podDisruptionBudgets()
+	r := engine.Kinds(podDisruptionBudgets())[0]
 	for _, c := range []struct{ version, selector, want string }{
 		{"v1beta1", `{}`, `{"matchExpressions":[` + exists + `]}`}, // none
 		{"v1beta1", `{"matchExpressions":[` + not + `]}`, `{}`},    // all

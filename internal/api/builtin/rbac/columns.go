@@ -10,10 +10,7 @@ import (
 )
 
 func roleBindingTable() *engine.Table {
-	return &engine.Table{
-		Columns: bindingColumns(rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"]),
-		Row:     engine.Row(roleBindingRow),
-	}
+	return engine.TableOf(roleBindingRow, bindingColumns(rbacv1.RoleBinding{}.SwaggerDoc()["roleRef"])...)
 }
 
 func roleBindingRow(b *rbacv1.RoleBinding) []any {
@@ -22,10 +19,7 @@ func roleBindingRow(b *rbacv1.RoleBinding) []any {
 }
 
 func clusterRoleBindingTable() *engine.Table {
-	return &engine.Table{
-		Columns: bindingColumns(rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"]),
-		Row:     engine.Row(clusterRoleBindingRow),
-	}
+	return engine.TableOf(clusterRoleBindingRow, bindingColumns(rbacv1.ClusterRoleBinding{}.SwaggerDoc()["roleRef"])...)
 }
 
 func clusterRoleBindingRow(b *rbacv1.ClusterRoleBinding) []any {

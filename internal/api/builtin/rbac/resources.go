@@ -15,20 +15,18 @@ var v1 = rbacv1.SchemeGroupVersion
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{
+	return engine.Kinds(
 		clusterRoleBindings(d),
 		clusterRoles(d),
 		roleBindings(d),
 		roles(d),
-	}
+	)
 }
 
 func roles(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "roles", Singular: "role", Kind: "Role",
+		Plural: "roles", Kind: "Role",
 		Namespaced: true,
-		Prefix:     "roles",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[rbacv1.Role, rbacv1.RoleList](v1, nil)},
 		Rules: engine.Typed[*rbacv1.Role]{
 			Validate:       validateRole,
@@ -49,9 +47,7 @@ func roles(d Deps) *engine.Resource {
 
 func clusterRoles(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "clusterroles", Singular: "clusterrole", Kind: "ClusterRole",
-		Prefix:   "clusterroles",
-		Hub:      v1,
+		Plural: "clusterroles", Kind: "ClusterRole",
 		Versions: []*engine.Version{engine.VersionOf[rbacv1.ClusterRole, rbacv1.ClusterRoleList](v1, nil)},
 		Rules: engine.Typed[*rbacv1.ClusterRole]{
 			Validate:       validateClusterRole,
@@ -72,10 +68,8 @@ func clusterRoles(d Deps) *engine.Resource {
 
 func roleBindings(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "rolebindings", Singular: "rolebinding", Kind: "RoleBinding",
+		Plural: "rolebindings", Kind: "RoleBinding",
 		Namespaced: true,
-		Prefix:     "rolebindings",
-		Hub:        v1,
 		Versions: []*engine.Version{engine.VersionOf[rbacv1.RoleBinding, rbacv1.RoleBindingList](v1, func(b *rbacv1.RoleBinding) {
 			defaultBinding(&b.RoleRef, b.Subjects)
 		})},
@@ -99,9 +93,7 @@ func roleBindings(d Deps) *engine.Resource {
 
 func clusterRoleBindings(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "clusterrolebindings", Singular: "clusterrolebinding", Kind: "ClusterRoleBinding",
-		Prefix: "clusterrolebindings",
-		Hub:    v1,
+		Plural: "clusterrolebindings", Kind: "ClusterRoleBinding",
 		Versions: []*engine.Version{engine.VersionOf[rbacv1.ClusterRoleBinding, rbacv1.ClusterRoleBindingList](v1, func(b *rbacv1.ClusterRoleBinding) {
 			defaultBinding(&b.RoleRef, b.Subjects)
 		})},

@@ -10,7 +10,7 @@ import (
 )
 
 func deviceClassTable() *engine.Table {
-	return &engine.Table{Columns: []cells.Column{cells.Name(), cells.Age()}, Row: engine.Row(deviceClassRow)}
+	return engine.TableOf(deviceClassRow, cells.Name(), cells.Age())
 }
 
 func deviceClassRow(c *resourcev1.DeviceClass) []any {
@@ -18,14 +18,11 @@ func deviceClassRow(c *resourcev1.DeviceClass) []any {
 }
 
 func resourceClaimTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("State", "What has become of the claim: pending, allocated, reserved, deleted."),
-			cells.Age(),
-		},
-		Row: engine.Row(resourceClaimRow),
-	}
+	return engine.TableOf(resourceClaimRow,
+		cells.Name(),
+		cells.String("State", "What has become of the claim: pending, allocated, reserved, deleted."),
+		cells.Age(),
+	)
 }
 
 func resourceClaimRow(c *resourcev1.ResourceClaim) []any {
@@ -45,7 +42,7 @@ func resourceClaimRow(c *resourcev1.ResourceClaim) []any {
 }
 
 func resourceClaimTemplateTable() *engine.Table {
-	return &engine.Table{Columns: []cells.Column{cells.Name(), cells.Age()}, Row: engine.Row(resourceClaimTemplateRow)}
+	return engine.TableOf(resourceClaimTemplateRow, cells.Name(), cells.Age())
 }
 
 func resourceClaimTemplateRow(t *resourcev1.ResourceClaimTemplate) []any {
@@ -54,17 +51,14 @@ func resourceClaimTemplateRow(t *resourcev1.ResourceClaimTemplate) []any {
 
 func taintRuleTable() *engine.Table {
 	doc := resourcev1.DeviceTaint{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Key", doc["key"]),
-			cells.String("Value", doc["value"]),
-			cells.String("Effect", doc["effect"]),
-			cells.String("TimeAdded", doc["timeAdded"]),
-			cells.Age(),
-		},
-		Row: engine.Row(taintRuleRow),
-	}
+	return engine.TableOf(taintRuleRow,
+		cells.Name(),
+		cells.String("Key", doc["key"]),
+		cells.String("Value", doc["value"]),
+		cells.String("Effect", doc["effect"]),
+		cells.String("TimeAdded", doc["timeAdded"]),
+		cells.Age(),
+	)
 }
 
 func taintRuleRow(r *resourcev1.DeviceTaintRule) []any {
@@ -77,16 +71,13 @@ func taintRuleRow(r *resourcev1.DeviceTaintRule) []any {
 
 func resourceSliceTable() *engine.Table {
 	spec := resourcev1.ResourceSliceSpec{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Node", spec["nodeName"]),
-			cells.String("Driver", spec["driver"]),
-			cells.String("Pool", resourcev1.ResourcePool{}.SwaggerDoc()["name"]),
-			cells.Age(),
-		},
-		Row: engine.Row(resourceSliceRow),
-	}
+	return engine.TableOf(resourceSliceRow,
+		cells.Name(),
+		cells.String("Node", spec["nodeName"]),
+		cells.String("Driver", spec["driver"]),
+		cells.String("Pool", resourcev1.ResourcePool{}.SwaggerDoc()["name"]),
+		cells.Age(),
+	)
 }
 
 func resourceSliceRow(s *resourcev1.ResourceSlice) []any {

@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"context"
 	"fmt"
 
 	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
@@ -16,49 +15,37 @@ import (
 func poolStatusRequests(v *validator) *engine.Resource {
 	gv := resourcev1alpha3.SchemeGroupVersion
 	return &engine.Resource{
-		Plural: "resourcepoolstatusrequests", Singular: "resourcepoolstatusrequest", Kind: "ResourcePoolStatusRequest",
+		Plural: "resourcepoolstatusrequests", Kind: "ResourcePoolStatusRequest",
 		ReturnDeleted: true,
-		Prefix:        "resourcepoolstatusrequests",
-		Hub:           gv,
 		Versions: []*engine.Version{engine.VersionOf[resourcev1alpha3.ResourcePoolStatusRequest, resourcev1alpha3.ResourcePoolStatusRequestList](
 			gv, func(r *resourcev1alpha3.ResourcePoolStatusRequest) { rules.DefaultPtr(&r.Spec.Limit, 100) })},
 		Rules: engine.Typed[*resourcev1alpha3.ResourcePoolStatusRequest]{
-			PrepareCreate:        func(_ context.Context, r *resourcev1alpha3.ResourcePoolStatusRequest) { r.Status = nil },
-			PrepareUpdate:        func(_ context.Context, r, old *resourcev1alpha3.ResourcePoolStatusRequest) { r.Status = old.Status },
+			StatusApart:          true,
 			Validate:             v.validatePoolStatusRequest,
 			ValidateUpdate:       validatePoolStatusRequestUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*resourcev1alpha3.ResourcePoolStatusRequest]{
-			PrepareUpdate: func(_ context.Context, r, old *resourcev1alpha3.ResourcePoolStatusRequest) {
-				r.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*resourcev1alpha3.ResourcePoolStatusRequest]{
 			ValidateUpdate:       validatePoolStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: poolStatusTable(),
 	}
 }
 
 func poolStatusTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Driver", "The driver whose pools are asked for."),
-			cells.String("Total", "The devices of all pools."),
-			cells.String("Available", "The devices that can still be allocated."),
-			cells.String("Allocated", "The devices that are allocated."),
-			cells.String("Unavailable", "The devices that nobody can have."),
-			cells.String("Errors", "The pools with errors."),
-			cells.Integer("Pools", "The pools that were found."),
-			cells.String("Status", "How far the request is: Pending, Complete, Failed."),
-			cells.String("Completed", "How long ago it was answered."),
-		},
-		Row: engine.Row(poolStatusRow),
-	}
+	return engine.TableOf(poolStatusRow,
+		cells.Name(),
+		cells.String("Driver", "The driver whose pools are asked for."),
+		cells.String("Total", "The devices of all pools."),
+		cells.String("Available", "The devices that can still be allocated."),
+		cells.String("Allocated", "The devices that are allocated."),
+		cells.String("Unavailable", "The devices that nobody can have."),
+		cells.String("Errors", "The pools with errors."),
+		cells.Integer("Pools", "The pools that were found."),
+		cells.String("Status", "How far the request is: Pending, Complete, Failed."),
+		cells.String("Completed", "How long ago it was answered."),
+	)
 }
 
 func poolStatusRow(r *resourcev1alpha3.ResourcePoolStatusRequest) []any {

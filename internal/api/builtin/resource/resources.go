@@ -11,12 +11,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/object/features"
-	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
 var v1 = resourcev1.SchemeGroupVersion
@@ -42,31 +40,26 @@ type Deps struct {
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
 	v := &validator{Deps: d, cel: newExpressions(d.Gates)}
-	return []*engine.Resource{
+	return engine.Kinds(
 		deviceClasses(v),
 		deviceTaintRules(d),
 		resourceClaims(v),
 		resourceClaimTemplates(v),
 		resourceSlices(v),
 		poolStatusRequests(v),
-	}
+	)
 }
 
 func deviceClasses(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "deviceclasses", Singular: "deviceclass", Kind: "DeviceClass",
+		Plural: "deviceclasses", Kind: "DeviceClass",
 		ReturnDeleted: true,
-		Prefix:        "deviceclasses",
-		Hub:           v1,
 		Versions: engine.Renamed(engine.VersionOf[resourcev1.DeviceClass, resourcev1.DeviceClassList](v1, nil),
 			engine.VersionOf[resourcev1beta2.DeviceClass, resourcev1beta2.DeviceClassList](resourcev1beta2.SchemeGroupVersion, nil),
 			engine.VersionOf[resourcev1beta1.DeviceClass, resourcev1beta1.DeviceClassList](v1beta1, nil),
 		),
 		Rules: engine.Typed[*resourcev1.DeviceClass]{
-			PrepareCreate: func(_ context.Context, c *resourcev1.DeviceClass) { c.Generation = 1 },
-			PrepareUpdate: func(_ context.Context, c, old *resourcev1.DeviceClass) {
-				rules.RaiseGeneration(&c.ObjectMeta, &old.ObjectMeta, c.Spec, old.Spec)
-			},
+			CountsSpec:     true,
 			Validate:       v.validateDeviceClass,
 			ValidateUpdate: v.validateDeviceClassUpdate,
 		}.Rules(),
@@ -76,31 +69,22 @@ func deviceClasses(v *validator) *engine.Resource {
 
 func resourceClaims(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "resourceclaims", Singular: "resourceclaim", Kind: "ResourceClaim",
+		Plural: "resourceclaims", Kind: "ResourceClaim",
 		ReturnDeleted: true,
 		Namespaced:    true,
-		Prefix:        "resourceclaims",
-		Hub:           v1,
 		Versions: append(engine.Renamed(engine.VersionOf[resourcev1.ResourceClaim, resourcev1.ResourceClaimList](v1, v.defaultClaim),
 			engine.VersionOf[resourcev1beta2.ResourceClaim, resourcev1beta2.ResourceClaimList](resourcev1beta2.SchemeGroupVersion, nil),
 		), claimV1beta1()),
 		Rules: engine.Typed[*resourcev1.ResourceClaim]{
-			PrepareCreate: func(_ context.Context, c *resourcev1.ResourceClaim) {
-				c.Status = resourcev1.ResourceClaimStatus{}
-			},
-			PrepareUpdate:  func(_ context.Context, c, old *resourcev1.ResourceClaim) { c.Status = old.Status },
+			StatusApart:    true,
 			Validate:       v.validateResourceClaim,
 			ValidateUpdate: v.validateResourceClaimUpdate,
-			Reset:          engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*resourcev1.ResourceClaim]{
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*resourcev1.ResourceClaim]{
 			PrepareUpdate: func(_ context.Context, c, old *resourcev1.ResourceClaim) {
-				c.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&c.ObjectMeta, &old.ObjectMeta)
 				dropDeallocated(c, old)
 			},
 			ValidateUpdate: v.validateResourceClaimStatus,
-			Reset:          engine.ResetSpecAndMetadata,
 		})},
 		Table: resourceClaimTable(),
 	}
@@ -108,11 +92,9 @@ func resourceClaims(v *validator) *engine.Resource {
 
 func resourceClaimTemplates(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "resourceclaimtemplates", Singular: "resourceclaimtemplate", Kind: "ResourceClaimTemplate",
+		Plural: "resourceclaimtemplates", Kind: "ResourceClaimTemplate",
 		ReturnDeleted: true,
 		Namespaced:    true,
-		Prefix:        "resourceclaimtemplates",
-		Hub:           v1,
 		Versions: append(engine.Renamed(engine.VersionOf[resourcev1.ResourceClaimTemplate, resourcev1.ResourceClaimTemplateList](
 			v1, func(t *resourcev1.ResourceClaimTemplate) { v.defaultClaimSpec(&t.Spec.Spec) }),
 			engine.VersionOf[resourcev1beta2.ResourceClaimTemplate, resourcev1beta2.ResourceClaimTemplateList](resourcev1beta2.SchemeGroupVersion, nil),
@@ -127,21 +109,14 @@ func resourceClaimTemplates(v *validator) *engine.Resource {
 
 func resourceSlices(v *validator) *engine.Resource {
 	return &engine.Resource{
-		Plural: "resourceslices", Singular: "resourceslice", Kind: "ResourceSlice",
+		Plural: "resourceslices", Kind: "ResourceSlice",
 		ReturnDeleted: true,
-		Prefix:        "resourceslices",
-		Hub:           v1,
 		Versions: append(engine.Renamed(engine.VersionOf[resourcev1.ResourceSlice, resourcev1.ResourceSliceList](
 			v1, v.defaultSlice),
 			engine.VersionOf[resourcev1beta2.ResourceSlice, resourcev1beta2.ResourceSliceList](resourcev1beta2.SchemeGroupVersion, nil),
 		), sliceV1beta1(v.Deps)),
 		Rules: engine.Typed[*resourcev1.ResourceSlice]{
-			PrepareCreate: func(_ context.Context, s *resourcev1.ResourceSlice) {
-				s.Generation = 1
-			},
-			PrepareUpdate: func(_ context.Context, s, old *resourcev1.ResourceSlice) {
-				rules.RaiseGeneration(&s.ObjectMeta, &old.ObjectMeta, s.Spec, old.Spec)
-			},
+			CountsSpec:     true,
 			Validate:       v.validateResourceSlice,
 			ValidateUpdate: v.validateResourceSliceUpdate,
 			Warn: func(_ context.Context, s, _ *resourcev1.ResourceSlice) []string {

@@ -6,7 +6,6 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	resourcev1alpha3 "k8s.io/api/resource/v1alpha3"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -17,9 +16,7 @@ import (
 // deviceTaintRules are written by administrators, to taint devices whatever their drivers publish.
 func deviceTaintRules(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "devicetaintrules", Singular: "devicetaintrule", Kind: "DeviceTaintRule",
-		Prefix: "devicetaintrules",
-		Hub:    v1,
+		Plural: "devicetaintrules", Kind: "DeviceTaintRule",
 		// Upstream stores what 1.36 can read.
 		Stored: &engine.Stored{GroupVersion: resourcev1beta2.SchemeGroupVersion},
 		Versions: engine.Renamed(engine.VersionOf[resourcev1.DeviceTaintRule, resourcev1.DeviceTaintRuleList](v1, d.defaultTaintRule),
@@ -27,28 +24,18 @@ func deviceTaintRules(d Deps) *engine.Resource {
 			engine.Lenient(engine.VersionOf[resourcev1alpha3.DeviceTaintRule, resourcev1alpha3.DeviceTaintRuleList](resourcev1alpha3.SchemeGroupVersion, nil)),
 		),
 		Rules: engine.Typed[*resourcev1.DeviceTaintRule]{
-			PrepareCreate: func(_ context.Context, r *resourcev1.DeviceTaintRule) {
-				r.Status = resourcev1.DeviceTaintRuleStatus{}
-				r.Generation = 1
-			},
+			StatusApart: true,
+			CountsSpec:  true,
 			PrepareUpdate: func(_ context.Context, r, old *resourcev1.DeviceTaintRule) {
-				r.Status = old.Status
 				d.renewTaint(&r.Spec.Taint, &old.Spec.Taint)
-				rules.RaiseGeneration(&r.ObjectMeta, &old.ObjectMeta, r.Spec, old.Spec)
 			},
 			Validate:             validateTaintRule,
 			ValidateUpdate:       validateTaintRuleUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*resourcev1.DeviceTaintRule]{
-			PrepareUpdate: func(_ context.Context, r, old *resourcev1.DeviceTaintRule) {
-				r.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*resourcev1.DeviceTaintRule]{
 			ValidateUpdate:       validateTaintRuleStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: taintRuleTable(),
 	}

@@ -12,16 +12,13 @@ import (
 
 func priorityClassTable() *engine.Table {
 	doc := schedulingv1.PriorityClass{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.Integer("Value", doc["value"]),
-			cells.Boolean("Global-Default", doc["globalDefault"]),
-			cells.Age(),
-			cells.String("PreemptionPolicy", doc["preemptionPolicy"]),
-		},
-		Row: engine.Row(priorityClassRow),
-	}
+	return engine.TableOf(priorityClassRow,
+		cells.Name(),
+		cells.Integer("Value", doc["value"]),
+		cells.Boolean("Global-Default", doc["globalDefault"]),
+		cells.Age(),
+		cells.String("PreemptionPolicy", doc["preemptionPolicy"]),
+	)
 }
 
 func priorityClassRow(c *schedulingv1.PriorityClass) []any {
@@ -31,41 +28,32 @@ func priorityClassRow(c *schedulingv1.PriorityClass) []any {
 }
 
 func workloadTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{cells.Name(), cells.Age()},
-		Row:     engine.Row(func(w *workload) []any { return []any{w.Name, cells.Since(w.CreationTimestamp)} }),
-	}
+	return engine.TableOf(func(w *workload) []any { return []any{w.Name, cells.Since(w.CreationTimestamp)} }, cells.Name(), cells.Age())
 }
 
 func podGroupTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Policy", schedulingv1alpha3.PodGroupSpec{}.SwaggerDoc()["schedulingPolicy"]),
-			cells.String("Workload", "The workload that the group belongs to."),
-			cells.String("Status", "Whether the group is scheduled, or why it is disrupted."),
-			cells.Age(),
-		},
-		Row: engine.Row(func(g *podGroup) []any {
-			s := &g.Spec
-			return []any{g.Name, policy(s.SchedulingPolicy.Gang != nil), workloadOf(s.WorkloadRef), podGroupStatus(g), cells.Since(g.CreationTimestamp)}
-		}),
-	}
+	return engine.TableOf(func(g *podGroup) []any {
+		s := &g.Spec
+		return []any{g.Name, policy(s.SchedulingPolicy.Gang != nil), workloadOf(s.WorkloadRef), podGroupStatus(g), cells.Since(g.CreationTimestamp)}
+	},
+		cells.Name(),
+		cells.String("Policy", schedulingv1alpha3.PodGroupSpec{}.SwaggerDoc()["schedulingPolicy"]),
+		cells.String("Workload", "The workload that the group belongs to."),
+		cells.String("Status", "Whether the group is scheduled, or why it is disrupted."),
+		cells.Age(),
+	)
 }
 
 func compositePodGroupTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Policy", schedulingv1alpha3.CompositePodGroupSpec{}.SwaggerDoc()["schedulingPolicy"]),
-			cells.String("Workload", "The workload that the group belongs to."),
-			cells.Age(),
-		},
-		Row: engine.Row(func(g *compositePodGroup) []any {
-			s := &g.Spec
-			return []any{g.Name, policy(s.SchedulingPolicy.Gang != nil), workloadOf(s.WorkloadRef), cells.Since(g.CreationTimestamp)}
-		}),
-	}
+	return engine.TableOf(func(g *compositePodGroup) []any {
+		s := &g.Spec
+		return []any{g.Name, policy(s.SchedulingPolicy.Gang != nil), workloadOf(s.WorkloadRef), cells.Since(g.CreationTimestamp)}
+	},
+		cells.Name(),
+		cells.String("Policy", schedulingv1alpha3.CompositePodGroupSpec{}.SwaggerDoc()["schedulingPolicy"]),
+		cells.String("Workload", "The workload that the group belongs to."),
+		cells.Age(),
+	)
 }
 
 func policy(gang bool) string {

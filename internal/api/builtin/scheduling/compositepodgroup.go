@@ -4,7 +4,6 @@ import (
 	"context"
 
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -16,28 +15,19 @@ type compositePodGroup = schedulingv1alpha3.CompositePodGroup
 
 func (d Deps) compositePodGroups() *engine.Resource {
 	return &engine.Resource{
-		Plural: "compositepodgroups", Singular: "compositepodgroup", Kind: "CompositePodGroup",
+		Plural: "compositepodgroups", Kind: "CompositePodGroup",
 		Namespaced: true,
-		Prefix:     "compositepodgroups",
-		Hub:        v1alpha3,
 		Versions: []*engine.Version{engine.VersionOf[compositePodGroup, schedulingv1alpha3.CompositePodGroupList](
 			v1alpha3, d.defaultCompositePodGroup)},
 		Rules: engine.Typed[*compositePodGroup]{
-			PrepareCreate:        func(_ context.Context, g *compositePodGroup) { g.Status = schedulingv1alpha3.CompositePodGroupStatus{} },
-			PrepareUpdate:        func(_ context.Context, g, old *compositePodGroup) { g.Status = old.Status },
+			StatusApart:          true,
 			Validate:             d.validateCompositePodGroup,
 			ValidateUpdate:       d.validateCompositePodGroupUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*compositePodGroup]{
-			PrepareUpdate: func(_ context.Context, g, old *compositePodGroup) {
-				g.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&g.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*compositePodGroup]{
 			ValidateUpdate:       d.validateCompositePodGroupStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: compositePodGroupTable(),
 	}

@@ -6,7 +6,6 @@ import (
 
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -19,9 +18,8 @@ type podGroup = schedulingv1alpha3.PodGroup
 
 func (d Deps) podGroups() *engine.Resource {
 	return &engine.Resource{
-		Plural: "podgroups", Singular: "podgroup", Kind: "PodGroup",
+		Plural: "podgroups", Kind: "PodGroup",
 		Namespaced: true,
-		Prefix:     "podgroups",
 		Hub:        v1alpha3,
 		Stored:     &engine.Stored{GroupVersion: v1beta1},
 		Versions: betaFirst(
@@ -29,21 +27,14 @@ func (d Deps) podGroups() *engine.Resource {
 			engine.VersionOf[schedulingv1beta1.PodGroup, schedulingv1beta1.PodGroupList](v1beta1, nil),
 		),
 		Rules: engine.Typed[*podGroup]{
-			PrepareCreate:        func(_ context.Context, g *podGroup) { g.Status = schedulingv1alpha3.PodGroupStatus{} },
-			PrepareUpdate:        func(_ context.Context, g, old *podGroup) { g.Status = old.Status },
+			StatusApart:          true,
 			Validate:             d.validatePodGroup,
 			ValidateUpdate:       d.validatePodGroupUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*podGroup]{
-			PrepareUpdate: func(_ context.Context, g, old *podGroup) {
-				g.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&g.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*podGroup]{
 			ValidateUpdate:       d.validatePodGroupStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: podGroupTable(),
 	}

@@ -37,15 +37,13 @@ func Resources(d Deps) []*engine.Resource {
 	if d.Gates.Enabled(features.CompositePodGroup) {
 		all = append(all, d.compositePodGroups())
 	}
-	return all
+	return engine.Kinds(all...)
 }
 
 func priorityClasses() *engine.Resource {
 	return &engine.Resource{
-		Plural: "priorityclasses", Singular: "priorityclass", Kind: "PriorityClass",
+		Plural: "priorityclasses", Kind: "PriorityClass",
 		ShortNames: []string{"pc"},
-		Prefix:     "priorityclasses",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[schedulingv1.PriorityClass, schedulingv1.PriorityClassList](v1, defaultPriorityClass)},
 		Rules: engine.Typed[*schedulingv1.PriorityClass]{
 			PrepareCreate:  func(_ context.Context, c *schedulingv1.PriorityClass) { c.Generation = 1 },

@@ -15,9 +15,8 @@ type workload = schedulingv1alpha3.Workload
 
 func (d Deps) workloads() *engine.Resource {
 	return &engine.Resource{
-		Plural: "workloads", Singular: "workload", Kind: "Workload",
+		Plural: "workloads", Kind: "Workload",
 		Namespaced: true,
-		Prefix:     "workloads",
 		Hub:        v1alpha3,
 		Stored:     &engine.Stored{GroupVersion: v1beta1},
 		Versions: betaFirst(

@@ -12,17 +12,14 @@ import (
 
 func storageClassTable() *engine.Table {
 	doc := storagev1.StorageClass{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("Provisioner", doc["provisioner"]),
-			cells.String("ReclaimPolicy", doc["reclaimPolicy"]),
-			cells.String("VolumeBindingMode", doc["volumeBindingMode"]),
-			cells.String("AllowVolumeExpansion", doc["allowVolumeExpansion"]),
-			cells.Age(),
-		},
-		Row: engine.Row(storageClassRow),
-	}
+	return engine.TableOf(storageClassRow,
+		cells.Name(),
+		cells.String("Provisioner", doc["provisioner"]),
+		cells.String("ReclaimPolicy", doc["reclaimPolicy"]),
+		cells.String("VolumeBindingMode", doc["volumeBindingMode"]),
+		cells.String("AllowVolumeExpansion", doc["allowVolumeExpansion"]),
+		cells.Age(),
+	)
 }
 
 func storageClassRow(c *storagev1.StorageClass) []any {
@@ -40,14 +37,11 @@ func storageClassRow(c *storagev1.StorageClass) []any {
 }
 
 func volumeAttributesClassTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.String("DriverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]),
-			cells.Age(),
-		},
-		Row: engine.Row(volumeAttributesClassRow),
-	}
+	return engine.TableOf(volumeAttributesClassRow,
+		cells.Name(),
+		cells.String("DriverName", storagev1.VolumeAttributesClass{}.SwaggerDoc()["driverName"]),
+		cells.Age(),
+	)
 }
 
 func volumeAttributesClassRow(c *storagev1.VolumeAttributesClass) []any {
@@ -58,17 +52,14 @@ func volumeAttachmentTable() *engine.Table {
 	spec := storagev1.VolumeAttachmentSpec{}.SwaggerDoc()
 	attacher := cells.String("Attacher", spec["attacher"])
 	attacher.Format = "name"
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			attacher,
-			cells.String("PV", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
-			cells.String("Node", spec["nodeName"]),
-			cells.Boolean("Attached", storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"]),
-			cells.Age(),
-		},
-		Row: engine.Row(volumeAttachmentRow),
-	}
+	return engine.TableOf(volumeAttachmentRow,
+		cells.Name(),
+		attacher,
+		cells.String("PV", storagev1.VolumeAttachmentSource{}.SwaggerDoc()["persistentVolumeName"]),
+		cells.String("Node", spec["nodeName"]),
+		cells.Boolean("Attached", storagev1.VolumeAttachmentStatus{}.SwaggerDoc()["attached"]),
+		cells.Age(),
+	)
 }
 
 func volumeAttachmentRow(a *storagev1.VolumeAttachment) []any {
@@ -79,14 +70,11 @@ func volumeAttachmentRow(a *storagev1.VolumeAttachment) []any {
 }
 
 func csiNodeTable() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.Integer("Drivers", "How many CSI drivers are registered on the node."),
-			cells.Age(),
-		},
-		Row: engine.Row(csiNodeRow),
-	}
+	return engine.TableOf(csiNodeRow,
+		cells.Name(),
+		cells.Integer("Drivers", "How many CSI drivers are registered on the node."),
+		cells.Age(),
+	)
 }
 
 func csiNodeRow(n *storagev1.CSINode) []any {
@@ -95,19 +83,16 @@ func csiNodeRow(n *storagev1.CSINode) []any {
 
 func csiDriverTable() *engine.Table {
 	spec := storagev1.CSIDriverSpec{}.SwaggerDoc()
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.Name(),
-			cells.Boolean("AttachRequired", spec["attachRequired"]),
-			cells.Boolean("PodInfoOnMount", spec["podInfoOnMount"]),
-			cells.Boolean("StorageCapacity", spec["storageCapacity"]),
-			cells.String("TokenRequests", spec["tokenRequests"]),
-			cells.Boolean("RequiresRepublish", spec["requiresRepublish"]),
-			cells.String("Modes", spec["volumeLifecycleModes"]),
-			cells.Age(),
-		},
-		Row: engine.Row(csiDriverRow),
-	}
+	return engine.TableOf(csiDriverRow,
+		cells.Name(),
+		cells.Boolean("AttachRequired", spec["attachRequired"]),
+		cells.Boolean("PodInfoOnMount", spec["podInfoOnMount"]),
+		cells.Boolean("StorageCapacity", spec["storageCapacity"]),
+		cells.String("TokenRequests", spec["tokenRequests"]),
+		cells.Boolean("RequiresRepublish", spec["requiresRepublish"]),
+		cells.String("Modes", spec["volumeLifecycleModes"]),
+		cells.Age(),
+	)
 }
 
 func csiDriverRow(d *storagev1.CSIDriver) []any {

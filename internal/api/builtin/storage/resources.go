@@ -11,7 +11,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	storagev1beta1 "k8s.io/api/storage/v1beta1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -29,23 +28,21 @@ type Deps struct {
 
 // Resources returns every resource of the group.
 func Resources(d Deps) []*engine.Resource {
-	return []*engine.Resource{
+	return engine.Kinds(
 		csiDrivers(d),
 		csiNodes(),
 		csiStorageCapacities(),
 		storageClasses(),
 		volumeAttachments(),
 		volumeAttributesClasses(),
-	}
+	)
 }
 
 func storageClasses() *engine.Resource {
 	return &engine.Resource{
-		Plural: "storageclasses", Singular: "storageclass", Kind: "StorageClass",
+		Plural: "storageclasses", Kind: "StorageClass",
 		ReturnDeleted: true,
 		ShortNames:    []string{"sc"},
-		Prefix:        "storageclasses",
-		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.StorageClass, storagev1.StorageClassList](v1, defaultStorageClass)},
 		Rules: engine.Typed[*storagev1.StorageClass]{
 			Validate:       validateStorageClass,
@@ -63,11 +60,9 @@ func defaultStorageClass(c *storagev1.StorageClass) {
 
 func volumeAttributesClasses() *engine.Resource {
 	return &engine.Resource{
-		Plural: "volumeattributesclasses", Singular: "volumeattributesclass", Kind: "VolumeAttributesClass",
+		Plural: "volumeattributesclasses", Kind: "VolumeAttributesClass",
 		ReturnDeleted: true,
 		ShortNames:    []string{"vac"},
-		Prefix:        "volumeattributesclasses",
-		Hub:           v1,
 		Versions: engine.Renamed(engine.VersionOf[storagev1.VolumeAttributesClass, storagev1.VolumeAttributesClassList](v1, nil),
 			engine.VersionOf[storagev1beta1.VolumeAttributesClass, storagev1beta1.VolumeAttributesClassList](storagev1beta1.SchemeGroupVersion, nil),
 		),
@@ -81,29 +76,18 @@ func volumeAttributesClasses() *engine.Resource {
 
 func volumeAttachments() *engine.Resource {
 	return &engine.Resource{
-		Plural: "volumeattachments", Singular: "volumeattachment", Kind: "VolumeAttachment",
+		Plural: "volumeattachments", Kind: "VolumeAttachment",
 		ReturnDeleted: true,
-		Prefix:        "volumeattachments",
-		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.VolumeAttachment, storagev1.VolumeAttachmentList](v1, defaultVolumeAttachment)},
 		Rules: engine.Typed[*storagev1.VolumeAttachment]{
-			PrepareCreate: func(_ context.Context, a *storagev1.VolumeAttachment) {
-				a.Status = storagev1.VolumeAttachmentStatus{}
-			},
-			PrepareUpdate:        func(_ context.Context, a, old *storagev1.VolumeAttachment) { a.Status = old.Status },
+			StatusApart:          true,
 			Validate:             validateVolumeAttachment,
 			ValidateUpdate:       validateVolumeAttachmentUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*storagev1.VolumeAttachment]{
-			PrepareUpdate: func(_ context.Context, a, old *storagev1.VolumeAttachment) {
-				a.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&a.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*storagev1.VolumeAttachment]{
 			ValidateUpdate:       validateVolumeAttachmentUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: volumeAttachmentTable(),
 	}
@@ -111,27 +95,18 @@ func volumeAttachments() *engine.Resource {
 
 func csiNodes() *engine.Resource {
 	return &engine.Resource{
-		Plural: "csinodes", Singular: "csinode", Kind: "CSINode",
+		Plural: "csinodes", Kind: "CSINode",
 		ReturnDeleted: true,
-		Prefix:        "csinodes",
-		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSINode, storagev1.CSINodeList](v1, nil)},
 		Rules: engine.Typed[*storagev1.CSINode]{
-			PrepareCreate:        func(_ context.Context, n *storagev1.CSINode) { n.Status = storagev1.CSINodeStatus{} },
-			PrepareUpdate:        func(_ context.Context, n, old *storagev1.CSINode) { n.Status = old.Status },
+			StatusApart:          true,
 			Validate:             validateCSINode,
 			ValidateUpdate:       validateCSINodeUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*storagev1.CSINode]{
-			PrepareUpdate: func(_ context.Context, n, old *storagev1.CSINode) {
-				n.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&n.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*storagev1.CSINode]{
 			ValidateUpdate:       validateCSINodeStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetFields([]string{"metadata"}, []string{"spec"}),
 		})},
 		Table: csiNodeTable(),
 	}
@@ -139,10 +114,8 @@ func csiNodes() *engine.Resource {
 
 func csiStorageCapacities() *engine.Resource {
 	return &engine.Resource{
-		Plural: "csistoragecapacities", Singular: "csistoragecapacity", Kind: "CSIStorageCapacity",
+		Plural: "csistoragecapacities", Kind: "CSIStorageCapacity",
 		Namespaced: true,
-		Prefix:     "csistoragecapacities",
-		Hub:        v1,
 		Versions:   []*engine.Version{engine.VersionOf[storagev1.CSIStorageCapacity, storagev1.CSIStorageCapacityList](v1, nil)},
 		Rules: engine.Typed[*storagev1.CSIStorageCapacity]{
 			Validate:             validateCSIStorageCapacity,
@@ -155,10 +128,8 @@ func csiStorageCapacities() *engine.Resource {
 
 func csiDrivers(d Deps) *engine.Resource {
 	return &engine.Resource{
-		Plural: "csidrivers", Singular: "csidriver", Kind: "CSIDriver",
+		Plural: "csidrivers", Kind: "CSIDriver",
 		ReturnDeleted: true,
-		Prefix:        "csidrivers",
-		Hub:           v1,
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSIDriver, storagev1.CSIDriverList](v1, d.defaultCSIDriver)},
 		Rules: engine.Typed[*storagev1.CSIDriver]{
 			PrepareUpdate: func(_ context.Context, d, old *storagev1.CSIDriver) {

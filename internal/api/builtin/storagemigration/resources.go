@@ -3,8 +3,6 @@
 package storagemigration
 
 import (
-	"context"
-
 	migrationv1 "k8s.io/api/storagemigration/v1"
 	migrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,14 +28,12 @@ func Resources(d Deps) []*engine.Resource {
 	if !d.Gates.Enabled(features.StorageVersionMigrator) {
 		return nil
 	}
-	return []*engine.Resource{storageVersionMigrations()}
+	return engine.Kinds(storageVersionMigrations())
 }
 
 func storageVersionMigrations() *engine.Resource {
 	return &engine.Resource{
-		Plural: "storageversionmigrations", Singular: "storageversionmigration", Kind: "StorageVersionMigration",
-		Prefix: "storageversionmigrations",
-		Hub:    v1,
+		Plural: "storageversionmigrations", Kind: "StorageVersionMigration",
 		// Upstream stores what 1.36 can read.
 		Stored: &engine.Stored{GroupVersion: v1beta1},
 		Versions: engine.Renamed(
@@ -45,37 +41,25 @@ func storageVersionMigrations() *engine.Resource {
 			engine.VersionOf[migrationv1beta1.StorageVersionMigration, migrationv1beta1.StorageVersionMigrationList](v1beta1, nil),
 		),
 		Rules: engine.Typed[*migrationv1.StorageVersionMigration]{
-			PrepareCreate: func(_ context.Context, m *migrationv1.StorageVersionMigration) {
-				m.Status = migrationv1.StorageVersionMigrationStatus{}
-			},
-			PrepareUpdate:        func(_ context.Context, m, old *migrationv1.StorageVersionMigration) { m.Status = old.Status },
+			StatusApart:          true,
 			Validate:             validate,
 			ValidateUpdate:       validateUpdate,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetStatus,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*migrationv1.StorageVersionMigration]{
-			PrepareUpdate: func(_ context.Context, m, old *migrationv1.StorageVersionMigration) {
-				m.Spec = old.Spec
-				metav1.ResetObjectMetaForStatus(&m.ObjectMeta, &old.ObjectMeta)
-			},
+		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*migrationv1.StorageVersionMigration]{
 			ValidateUpdate:       validateStatus,
 			NeedsResourceVersion: true,
-			Reset:                engine.ResetSpecAndMetadata,
 		})},
 		Table: table(),
 	}
 }
 
 func table() *engine.Table {
-	return &engine.Table{
-		Columns: []cells.Column{
-			cells.String("Name", cells.Name().Description), // without the format of a name
-			cells.String("Resource", "The resource whose objects are stored anew."),
-			cells.String("Status", "How far the migration is: Running, Succeeded, Failed."),
-		},
-		Row: engine.Row(row),
-	}
+	return engine.TableOf(row,
+		cells.String("Name", cells.Name().Description), // without the format of a name
+		cells.String("Resource", "The resource whose objects are stored anew."),
+		cells.String("Status", "How far the migration is: Running, Succeeded, Failed."),
+	)
 }
 
 // row prints the last condition that holds.

@@ -53,7 +53,7 @@ func (r *recorded) sources(version string) (out []*catalog.Definition) {
 
 func newBuilder(t testing.TB) *Builder {
 	t.Helper()
-	set, err := builtin.New(time.Unix(0, 0), nil)
+	set, err := builtin.New(time.Unix(0, 0), builtin.Served{})
 	if err != nil {
 		t.Fatal(err)
 	}

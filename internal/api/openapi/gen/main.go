@@ -28,6 +28,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/kanzen-io/kanzen/internal/api/openapi"
 )
 
 const (
@@ -91,6 +93,28 @@ type index struct {
 	V3 map[string]string `json:"v3"` // hash by path
 	// Optional are the documents of the versions that are not served by default.
 	Optional map[string]string `json:"optional"`
+	// Versions are those of Kubernetes in the documents, Resources what is in each, by path.
+	Versions  map[string]string   `json:"versions"`
+	Resources map[string][]string `json:"resources"`
+}
+
+// note notes what is in a v3 document.
+func (ix *index) note(path string, doc []byte) error {
+	var d struct {
+		Info  struct{ Version string }
+		Paths map[string]struct{}
+	}
+	if err := json.Unmarshal(doc, &d); err != nil {
+		return err
+	}
+	ix.Versions[path] = d.Info.Version
+	for p := range d.Paths {
+		if _, resource := openapi.ResourceOf(p); resource != "" && !slices.Contains(ix.Resources[path], resource) {
+			ix.Resources[path] = append(ix.Resources[path], resource)
+		}
+	}
+	slices.Sort(ix.Resources[path])
+	return nil
 }
 
 // write writes the documents, and those of the versions that only others have, of the first of them that has one.
@@ -102,12 +126,15 @@ func (d *documents) write(out string, others ...*documents) error {
 		return err
 	}
 	ix.V2.PathsEnd, ix.V2.DefinitionsEnd = ends["paths"], ends["definitions"]
-	ix.V3, ix.Optional = map[string]string{}, map[string]string{}
+	ix.V3, ix.Optional, ix.Versions, ix.Resources = map[string]string{}, map[string]string{}, map[string]string{}, map[string][]string{}
 	files := map[string][]byte{
 		"v2.json.gz": gzipped(d.v2JSON),
 		"v2.pb.gz":   gzipped(d.v2Proto),
 	}
 	for path, doc := range d.v3JSON {
+		if err := ix.note(path, doc); err != nil {
+			return err
+		}
 		ix.V3[path] = hash(doc)
 		files["v3/"+path+".json.zst"] = zstandard(doc)
 		files["v3/"+path+".pb.zst"] = zstandard(d.v3Proto[path])
@@ -119,6 +146,9 @@ func (d *documents) write(out string, others ...*documents) error {
 				continue
 			}
 			types[path] = doc
+			if err := ix.note(path, doc); err != nil {
+				return err
+			}
 			ix.Optional[path] = hash(doc)
 			files["v3/"+path+".json.zst"] = zstandard(doc)
 			files["v3/"+path+".pb.zst"] = zstandard(other.v3Proto[path])

@@ -72,6 +72,9 @@ func (o *Datastore) DeepCopyObject() runtime.Object { return shared(o) }
 func (o *PlaneStat) DeepCopyObject() runtime.Object { return shared(o) }
 
 // DeepCopyObject is part of runtime.Object.
+func (o *PlaneServer) DeepCopyObject() runtime.Object { return shared(o) }
+
+// DeepCopyObject is part of runtime.Object.
 func (o *PriorityLevel) DeepCopyObject() runtime.Object { return shared(o) }
 
 // DeepCopyObject is part of runtime.Object.
@@ -115,6 +118,9 @@ func (l *DatastoreList) DeepCopyObject() runtime.Object { return sharedList(l) }
 
 // DeepCopyObject is part of runtime.Object.
 func (l *PlaneStatList) DeepCopyObject() runtime.Object { return sharedList(l) }
+
+// DeepCopyObject is part of runtime.Object.
+func (l *PlaneServerList) DeepCopyObject() runtime.Object { return sharedList(l) }
 
 // DeepCopyObject is part of runtime.Object.
 func (l *PriorityLevelList) DeepCopyObject() runtime.Object { return sharedList(l) }

@@ -142,19 +142,21 @@ type DatastoreList struct {
 
 // PlaneStat is what a plane below this server does now.
 type PlaneStat struct {
-	metav1.TypeMeta   `json:",inline" doc:"What a plane below this server does now."`
+	metav1.TypeMeta   `json:",inline" doc:"What a plane does now, on whichever of the servers that share an etcd it is awake. Sums begin with the start of the server that has it, or had it last."`
 	metav1.ObjectMeta `json:"metadata"`
 
-	State      string `json:"state" doc:"Asleep or Awake, on this server."`
-	Requests   int64  `json:"requests" doc:"Requests that it got since the server started, without those that were refused in front of it."`
-	Refused    int64  `json:"refused" doc:"Requests and writes that were refused since the server started, because of its limits or because it was overloaded."`
-	Wakes      int64  `json:"wakes" doc:"How often it has woken since the server started."`
+	State      string `json:"state" doc:"Asleep or Awake."`
+	Server     string `json:"server,omitempty" doc:"The server on which it is awake; absent if it is asleep, or if there is only one server."`
+	Requests   int64  `json:"requests" doc:"Requests that it got, without those that were refused in front of it."`
+	Refused    int64  `json:"refused" doc:"Requests and writes that were refused because of its limits or because it was overloaded."`
+	Wakes      int64  `json:"wakes" doc:"How often it has woken."`
 	Watches    int64  `json:"watches" doc:"Watches and other long-running requests now."`
 	Seats      int64  `json:"seats,omitempty" doc:"How many other requests it may serve at a time; absent if it was not awake yet."`
 	SeatsInUse int64  `json:"seatsInUse" doc:"Seats that are taken."`
 	Waiting    int64  `json:"waiting" doc:"Requests that wait for a seat."`
 	Objects    int64  `json:"objects" doc:"Objects of its own that are stored, as they were last counted."`
 	Bytes      int64  `json:"bytes" doc:"How large these are."`
+	Moves      int64  `json:"moves,omitempty" doc:"How often it went from one server to another in the last hour, as far as the server that answers has seen it."`
 
 	RefusedBy RefusedPlane `json:"refusedBy" doc:"Refused requests and writes by what refused them."`
 
@@ -182,6 +184,46 @@ type PlaneStatList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
 	Items           []PlaneStat `json:"items"`
+}
+
+// States of a PlaneServer.
+const (
+	ServerRunning     = "Running"
+	ServerLeaving     = "Leaving"
+	ServerUnreachable = "Unreachable"
+	ServerAway        = "Away"
+)
+
+// PlaneServer is one of the servers that share planes.
+type PlaneServer struct {
+	metav1.TypeMeta   `json:",inline" doc:"One of the servers that share an etcd, and so their planes; its name is the host and port at which the others reach it. Sums begin with its start."`
+	metav1.ObjectMeta `json:"metadata"`
+
+	State   string       `json:"state" doc:"Running; Leaving: it is being stopped; Unreachable: it runs, as etcd says, and does not answer the server that is asked; Away: it has crashed, or lost etcd."`
+	Since   *metav1.Time `json:"since,omitempty" doc:"Since when nothing was heard of it, if it is Away or Unreachable."`
+	Error   string       `json:"error,omitempty" doc:"Why its figures are missing, if it runs."`
+	Answers bool         `json:"answers,omitempty" doc:"That it is the server that is asked."`
+	Host    string       `json:"host,omitempty" doc:"The name of its machine."`
+	Version string       `json:"version,omitempty" doc:"Its version."`
+	Started *metav1.Time `json:"started,omitempty" doc:"When its process has started."`
+
+	Awake        int64 `json:"awake" doc:"Planes that are awake on it."`
+	Named        int64 `json:"named" doc:"Planes whose spec.server names it."`
+	Requests     int64 `json:"requests" doc:"Requests that its planes got."`
+	Refused      int64 `json:"refused" doc:"Requests and writes of its planes that were refused."`
+	Watches      int64 `json:"watches" doc:"Watches and other long-running requests of its planes now."`
+	Passed       int64 `json:"passed" doc:"Requests that it has passed on to the server that has the plane."`
+	PassedFailed int64 `json:"passedFailed" doc:"Those of them that the other server did not answer."`
+	Memory       int64 `json:"memory,omitempty" doc:"Bytes of memory of its process; absent if that is not known."`
+	Moved        int64 `json:"moved" doc:"Planes that came to it in the last hour because their server passed them on or was stopped, as far as the server that is asked has seen it."`
+	TakenOver    int64 `json:"takenOver" doc:"Planes that it has taken in the last hour because their server did not run any more, as far as the server that is asked has seen it."`
+}
+
+// PlaneServerList is a list of servers.
+type PlaneServerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []PlaneServer `json:"items"`
 }
 
 // PriorityLevel is what a priority level does now.

@@ -250,7 +250,7 @@ func withPlaneColumn(d *apiextensionsv1.CustomResourceDefinition) *apiextensions
 
 // documents makes those of single planes, and of the view of many.
 func (e *Exports) documents(c crd.Config, custom []*apiextensionsv1.CustomResourceDefinition, kinds []*catalog.Resource, serving *catalog.Live) (one, many documents, err error) {
-	types, err := openapi.New(e.Clock.Now(), nil)
+	types, err := openapi.New(e.Clock.Now(), openapi.Served{})
 	if err != nil {
 		return one, many, err
 	}

@@ -40,7 +40,7 @@ func (o *Owners) Claim(ctx context.Context, plane types.UID) (fence int64, elsew
 			return 0, nil, err
 		}
 		if done.Held {
-			o.own(plane, record{o.self.id(), done.Rev, done.Rev})
+			o.own(plane, record{server: o.self.id(), rev: done.Rev, seen: done.Rev})
 			return done.Rev, nil, nil
 		}
 		if err := o.corrected(ctx, t.Else, &done); err != nil {
@@ -53,10 +53,12 @@ func (o *Owners) Claim(ctx context.Context, plane types.UID) (fence int64, elsew
 // own takes up what this server itself has written of a plane.
 func (o *Owners) own(plane types.UID, now record) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
+	var c *Change
 	if o.planes[plane].seen < now.seen {
-		o.planes[plane] = now
+		c = o.take(plane, now)
 	}
+	o.mu.Unlock()
+	o.tell(c)
 }
 
 // corrected takes up what the keys are that a transaction found to be otherwise than this server knew, and who the owner is that it names.
@@ -107,6 +109,10 @@ func (o *Owners) Release(ctx context.Context, plane types.UID, fence int64, then
 	if !then.delete {
 		op.Value = []byte(then.value)
 	}
+	if then.value != "" { // the watch may tell of it before the transaction has an answer
+		o.passes(plane, true)
+		defer o.passes(plane, false)
+	}
 	done, err := o.DB.Commit(ctx, kv.Txn{If: []kv.Condition{{Key: key, N: fence}}, Then: []kv.Op{op}, Else: []string{key}})
 	switch {
 	case err != nil:
@@ -114,9 +120,9 @@ func (o *Owners) Release(ctx context.Context, plane types.UID, fence int64, then
 	case !done.Held:
 		return o.corrected(ctx, []string{key}, &done)
 	case then.delete: // the watch will tell that the key is gone
-		o.own(plane, record{"", 0, done.Rev})
+		o.own(plane, record{seen: done.Rev})
 	default:
-		o.own(plane, record{then.value, done.Rev, done.Rev})
+		o.own(plane, record{server: then.value, rev: done.Rev, seen: done.Rev})
 	}
 	return nil
 }

@@ -115,6 +115,7 @@ func (o *Owners) learn(e *kv.Event) {
 	if e.Deleted {
 		now.server, now.rev = "", 0
 	}
+	var c *Change
 	o.mu.Lock()
 	was := o.planes[plane]
 	switch {
@@ -124,9 +125,10 @@ func (o *Owners) learn(e *kv.Event) {
 	case e.Deleted: // nothing older can come after it
 		delete(o.planes, plane)
 	default:
-		o.planes[plane] = now
+		c = o.take(plane, now)
 	}
 	o.mu.Unlock()
+	o.tell(c)
 	if was.server != now.server || was.rev == 0 != (now.rev == 0) {
 		o.Changed(plane)
 	}
@@ -154,13 +156,14 @@ func (o *Owners) learnServer(id string, e *kv.Event) {
 	switch {
 	case e.Deleted:
 		delete(o.servers, id)
+		o.went(id, was)
 	case came:
 		was = o.peer(s)
 		o.servers[id] = was
 	}
 	if !e.Deleted {
 		fewer = s.Leaving && !was.leaving
-		was.leaving, was.seen = s.Leaving, e.ModRevision
+		was.leaving, was.seen, was.heard = s.Leaving, e.ModRevision, o.Clock.Now()
 	}
 	var left []types.UID // planes that nobody has, or that another is to take now
 	for uid, r := range o.planes {

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -47,6 +48,7 @@ type peer struct {
 	// Of the log, as of a revision; guarded by mu of owners.
 	leaving bool
 	seen    int64
+	heard   time.Time // when this server learned last that it runs
 }
 
 // peer makes the connections to a server. None is opened before it is used.
@@ -217,6 +219,29 @@ func (o *Owners) Received(r *http.Request) (*http.Request, user.Info, error) {
 		out.Header.Del(name)
 	}
 	return out, who, nil
+}
+
+// Ask asks another server for something that is for servers alone (Asked). The caller closes the body of the answer.
+func (o *Owners) Ask(ctx context.Context, to *Server, path string) (*http.Response, error) {
+	p, err := o.find(to)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, (&url.URL{Scheme: "https", Host: to.Name, Path: path}).String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set(passed, asked)
+	return p.RoundTrip(r)
+}
+
+// asked is what a server says in place of how often a request was passed on if it is its own. A request that is passed on never has it.
+const asked = "0"
+
+// Asked reports whether a request (Received) is one by which another server asks this one for itself (Ask).
+func Asked(r *http.Request) bool {
+	n, ok := r.Context().Value(passedKey{}).(int)
+	return ok && n == 0
 }
 
 // runs reports whether a certificate is that of a server that runs. One that has just started may not be known yet.

@@ -64,9 +64,12 @@ type Config struct {
 	Changed func(plane types.UID)
 	// Joined is called when another server has come. It must not wait.
 	Joined func()
-	Clock  clock.WithTicker
-	Guard  *guard.Guard
-	Log    *slog.Logger
+	// Went is called when a plane has gone from one server to another, by one of the two: the one that has passed it on, or the one that has
+	// taken it. It must not wait. Optional.
+	Went  func(Change)
+	Clock clock.WithTicker
+	Guard *guard.Guard
+	Log   *slog.Logger
 }
 
 // Owners is what one server knows of the owners of planes. Its methods may be called from several goroutines.
@@ -82,7 +85,10 @@ type Owners struct {
 
 	mu      sync.RWMutex
 	servers map[string]*peer     // that run, by ID; guarded by mu
+	gone    map[string]gone      // servers that ran lately, by ID; guarded by mu
 	planes  map[types.UID]record // guarded by mu
+	changes []Change             // of the last hour, oldest first; guarded by mu
+	passing map[types.UID]bool   // planes that this server is about to pass on; guarded by mu
 	asked   time.Time            // when the servers were read because one was not known; guarded by mu
 }
 
@@ -91,6 +97,9 @@ type record struct {
 	server string // the ID of its owner; "": nobody is
 	rev    int64  // of the key; 0: there is none, the plane is asleep
 	seen   int64  // the revision of which this is known
+
+	last  string    // the ID of the server that has given it up, if nobody has it since; "": not known
+	since time.Time // when this server learned that it is so
 }
 
 // New makes the owners, for a server with a key of its own, which no other run of it has.
@@ -104,7 +113,7 @@ func New(c Config) (*Owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Owners{Config: c, servers: map[string]*peer{}, planes: map[types.UID]record{}, errorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug)}
+	o := &Owners{Config: c, servers: map[string]*peer{}, gone: map[string]gone{}, passing: map[types.UID]bool{}, planes: map[types.UID]record{}, errorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug)}
 	if o.pair, err = tls.X509KeyPair(made.Cert, made.Key); err != nil {
 		return nil, err
 	}

@@ -287,3 +287,144 @@ func randomly(t *testing.T, r *rand.Rand) {
 		}
 	}
 }
+
+// at returns the only change that a server has seen.
+func (m *member) change(t *testing.T) Change {
+	t.Helper()
+	all := m.Changes()
+	if len(all) != 1 {
+		t.Fatalf("%s has seen %+v", m.Name, all)
+	}
+	return all[0]
+}
+
+// Each server knows how planes went from one to another, and one of the two is told of it, once: that it was passed on, that its
+// server was stopped, or that it was taken over, and for how long nothing was heard of its server then.
+func TestChanges(t *testing.T) {
+	for _, why := range []string{Moved, Stopped, TakenOver} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := logOf(t)
+				cut := &cutable{DB: db}
+				a, b, c := join(t, cut, "a"), join(t, db, "b"), join(t, db, "c")
+				var mu sync.Mutex
+				var told []Change
+				for _, m := range []*member{a, b, c} {
+					m.Went = func(c Change) {
+						mu.Lock()
+						defer mu.Unlock()
+						told = append(told, c)
+					}
+				}
+				_, fence := a.claim(t, "p")
+				synctest.Wait()
+				switch why {
+				case Moved:
+					if err := a.Release(t.Context(), "p", fence, Passed(b.Self())); err != nil {
+						t.Fatal(err)
+					}
+				case Stopped:
+					if err := errors.Join(a.Leave(t.Context()), a.Release(t.Context(), "p", fence, Wanted())); err != nil {
+						t.Fatal(err)
+					}
+				case TakenOver:
+					cut.set(true)
+					time.Sleep(life + time.Second)
+				}
+				synctest.Wait()
+				if owner, _ := b.claim(t, "p"); owner != "b" {
+					t.Fatal(owner)
+				}
+				synctest.Wait()
+				for _, m := range []*member{b, c} {
+					got := m.change(t)
+					if got.Plane != "p" || got.From != "a" || got.To != "b" || got.Why != why || (got.Silent >= life-renewal) != (why == TakenOver) {
+						t.Errorf("%s has seen %+v", m.Name, got)
+					}
+				}
+				mu.Lock()
+				if len(told) != 1 || told[0].Why != why || told[0].From != "a" || told[0].To != "b" {
+					t.Errorf("%+v is told", told)
+				}
+				mu.Unlock()
+				// What sleeps in between has not gone from one to another.
+				_, fence = b.claim(t, "p")
+				if err := b.Release(t.Context(), "p", fence, Asleep()); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if owner, _ := c.claim(t, "p"); owner != "c" || len(c.Changes()) != 1 {
+					t.Errorf("%s has it, %+v", owner, c.Changes())
+				}
+				time.Sleep(2 * remembered)
+				if all := c.Changes(); len(all) > 0 {
+					t.Errorf("after two hours there are still %+v", all)
+				}
+			})
+		})
+	}
+}
+
+// A server that has crashed is known until it is back, or for an hour; one that was stopped is not.
+func TestServersThatAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := logOf(t)
+		cut := &cutable{DB: db}
+		a, b := join(t, cut, "a"), join(t, db, "b")
+		stopped := join(t, db, "c")
+		_, _ = a.claim(t, "p")
+		synctest.Wait()
+		if all := b.Servers(); len(all) != 3 || all[0].Server == nil || all[2].Name != "c" {
+			t.Fatalf("%+v", all)
+		}
+		if err := stopped.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if all := b.Servers(); len(all) != 3 || !all[2].Leaving {
+			t.Errorf("one leaves: %+v", all)
+		}
+		stopped.stop()
+		cut.set(true)
+		at := time.Now()
+		time.Sleep(life + time.Second)
+		synctest.Wait()
+		all := b.Servers()
+		if len(all) != 2 || all[0].Name != "a" || all[0].Server != nil || at.Sub(all[0].Heard) > renewal || all[1].Name != "b" {
+			t.Fatalf("one has crashed, one was stopped: %+v", all)
+		}
+		if free := b.Free(); len(free) != 0 {
+			t.Errorf("a plane is free before the others can have taken it: %+v", free)
+		}
+		time.Sleep(Grace)
+		if free := b.Free(); len(free) != 1 || free[0].Plane != "p" || free[0].Last != "a" || !free[0].Since.Equal(all[0].Heard) {
+			t.Errorf("nobody has taken a plane: %+v", free)
+		}
+		if _, err := b.Ask(t.Context(), a.Self(), "/x"); !errors.Is(err, errGone) {
+			t.Errorf("a server that is gone is asked: %v", err)
+		}
+		cut.set(false)
+		time.Sleep(2 * renewal)
+		synctest.Wait()
+		if all := b.Servers(); len(all) != 2 || all[0].Server == nil || len(b.Free()) != 0 {
+			t.Errorf("it is back: %+v, %+v", all, b.Free())
+		}
+		cut.set(true)
+		time.Sleep(2 * remembered)
+		synctest.Wait()
+		if all := b.Servers(); len(all) != 1 {
+			t.Errorf("after two hours: %+v", all)
+		}
+		// However often servers crash and planes move, what is remembered has a bound.
+		b.mu.Lock()
+		for n := range 2 * maxChanges {
+			b.take("q", record{server: fmt.Sprint("s", n%2, "/x"), rev: int64(n + 1), seen: int64(n + 1)})
+			b.went(fmt.Sprint("s", n, "/x"), &peer{heard: time.Now()})
+		}
+		changes, gone := len(b.changes), len(b.gone)
+		b.mu.Unlock()
+		if changes > maxChanges || gone > maxGone {
+			t.Errorf("%d changes and %d servers are remembered", changes, gone)
+		}
+	})
+}
