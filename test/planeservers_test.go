@@ -34,14 +34,19 @@ type planeServers struct {
 
 func startPlaneServers(t *testing.T, n int) *planeServers {
 	s := &planeServers{t: t, flags: []string{"--planes", "--etcd-servers=" + etcdServer(t)}}
-	for i := range n {
-		dir := t.TempDir()
-		if i > 0 { // all have the keys of the first
-			must(t, os.CopyFS(filepath.Join(dir, "pki"), os.DirFS(filepath.Join(s.all[0].dir, "pki"))))
-		}
-		s.all = append(s.all, serve(t, dir, s.flags...))
+	for range n {
+		s.add()
 	}
 	return s
+}
+
+// add starts one more server, with the keys of the first.
+func (s *planeServers) add() {
+	dir := s.t.TempDir()
+	if len(s.all) > 0 {
+		must(s.t, os.CopyFS(filepath.Join(dir, "pki"), os.DirFS(filepath.Join(s.all[0].dir, "pki"))))
+	}
+	s.all = append(s.all, serve(s.t, dir, s.flags...))
 }
 
 // at returns the settings of a client of a plane at one of the servers.

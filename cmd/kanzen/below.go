@@ -34,7 +34,7 @@ func (b *below) seams() server.Seams {
 	if b.Fleet == nil {
 		return server.Seams{}
 	}
-	return server.Seams{Front: b.Front, Certificate: b.Certificate, Planes: b, Transfers: b.ServeTransfer}
+	return server.Seams{Front: b.Front, Certificate: b.Certificate, Planes: b, Transfers: b.ServeTransfer, Admit: b.Admit()}
 }
 
 func (b *below) start(root *server.Plane, log *slog.Logger) {

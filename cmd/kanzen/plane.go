@@ -20,7 +20,7 @@ import (
 func planeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plane",
-		Short: "Save a plane as a file, make a plane of a file, and move planes between servers",
+		Short: "Save a plane as a file, make a plane of a file, and move planes to other servers and etcds",
 		Long: `A plane of 'kanzen serve --planes' becomes a snapshot file, from which another
 server, or a server of its own, goes on. A snapshot of any kube-apiserver's etcd
 becomes a plane.
@@ -33,7 +33,11 @@ becomes a plane.
 If several servers share an etcd, each plane is awake on one of them:
 
   kanzen plane move team-a --to 10.0.0.2:6443     have it on that server, while it is used
-  kanzen plane balance                            show what to move so that all have the same load`,
+  kanzen plane balance                            show what to move so that all have the same load
+
+Planes can lie in other etcds than the root ('kanzen serve --planes-storage'):
+
+  kanzen plane move team-a --storage fast         have it in that etcd, while it is used`,
 		Args: commandsOnly,
 		RunE: showHelp,
 	}
@@ -117,28 +121,71 @@ const moveWait = time.Minute
 func planeMoveCommand() *cobra.Command {
 	var r reached
 	var to string
+	var storage string
 	cmd := &cobra.Command{
-		Use:   "move NAME --to SERVER",
-		Short: "Move a plane to another of the servers that share an etcd, while it is used",
-		Long: `Names the server that is to have a plane (spec.server of the Plane), and waits
-until it has. Requests wait meanwhile, watches end and go on there. 'kubectl get
-planes -o wide' shows which server has which plane. With --to="" any server may
-have it:
+		Use:   "move NAME [--to SERVER] [--storage CLASS]",
+		Short: "Move a plane to another server or another etcd, while it is used",
+		Long: `Names the server that is to have a plane (spec.server of the Plane), or the
+storage class that it is to lie in (spec.storageClass), and waits until it is
+there. Requests wait meanwhile, watches end and go on there. 'kubectl get
+planes -o wide' shows which server has which plane, and where it lies.
 
-  kanzen plane move team-a --to 10.0.0.2:6443`,
+  kanzen plane move team-a --to 10.0.0.2:6443
+  kanzen plane move team-a --storage fast
+
+With --to="" any server may have it. With --storage="" it lies in the etcd of
+the root. Its objects are copied while it is used: a large plane takes longer to
+move, but its requests do not wait longer.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			server, class := cmd.Flags().Changed("to"), cmd.Flags().Changed("storage")
+			if !server && !class {
+				return errors.New("name where the plane is to go: --to SERVER, --storage CLASS")
+			}
 			c, err := r.planes()
 			if err != nil {
 				return err
 			}
-			return movePlane(cmd, c, args[0], to)
+			if server {
+				err = movePlane(cmd, c, args[0], to)
+			}
+			if class && err == nil {
+				err = relocatePlane(cmd, c, args[0], storage)
+			}
+			return err
 		},
 	}
 	r.addServer(cmd.Flags())
 	cmd.Flags().StringVar(&to, "to", "", `The server, as status.server of planes names it; "": any.`)
-	_ = cmd.MarkFlagRequired("to") // there is such a flag
+	cmd.Flags().StringVar(&storage, "storage", "", `The storage class, one of the server's --planes-storage; "": the etcd of the root.`)
 	return cmd
+}
+
+func relocatePlane(cmd *cobra.Command, c *planes.Client, name, class string) error {
+	began := time.Now()
+	if err := c.Relocate(cmd.Context(), name, class); err != nil {
+		return ofPlane(err, name)
+	}
+	for {
+		there, failure, err := c.Lies(cmd.Context(), name)
+		switch {
+		case err != nil:
+			return ofPlane(err, name)
+		case failure != "":
+			return fmt.Errorf("plane %s: %s; the server goes on trying", name, failure)
+		case there && class == "":
+			tell(cmd.OutOrStdout(), "plane %s is in the etcd of the root, %v\n", name, time.Since(began).Round(time.Millisecond))
+			return nil
+		case there:
+			tell(cmd.OutOrStdout(), "plane %s is in the storage class %s, %v\n", name, class, time.Since(began).Round(time.Millisecond))
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-cmd.Context().Done():
+			return cmd.Context().Err()
+		}
+	}
 }
 
 func movePlane(cmd *cobra.Command, c *planes.Client, name, to string) error {

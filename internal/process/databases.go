@@ -138,7 +138,12 @@ func (o *opener) pebble(context.Context) (database, error) {
 
 // dial connects to a cluster.
 func (o *opener) dial(servers []string) (database, error) {
-	t, err := o.cfg.EtcdTLS()
+	return o.connect(servers, o.cfg.EtcdFiles())
+}
+
+// connect is dial with files of its own.
+func (o *opener) connect(servers []string, files config.EtcdFiles) (database, error) {
+	t, err := files.TLS()
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,8 @@ type Process struct {
 	DB        store.DB
 	// Others are further etcd clusters, and the resources that lie there.
 	Others []Other
+	// Classes are etcds in which planes can lie, beside DB.
+	Classes []Class
 	// Snapshot streams a backup of the database.
 	Snapshot func(ctx context.Context) (io.ReadCloser, error)
 	// Records are those of the database; nil if Snapshot is.
@@ -61,6 +63,8 @@ type Given struct {
 	// DB is a log that the caller closes. Without it the log is the one that
 	// the settings name.
 	DB store.DB
+	// Classes are those that the caller closes. Without DB they are those that the settings name.
+	Classes []Class
 	// Around wraps the log that is given or opened, before anything uses it. Optional.
 	Around func(store.DB) store.DB
 }
@@ -69,6 +73,12 @@ type Given struct {
 type Other struct {
 	DB        store.DB
 	Resources []schema.GroupResource
+}
+
+// Class is an etcd in which planes can lie.
+type Class struct {
+	Name string
+	DB   store.DB
 }
 
 // Watch returns an error when the database cannot go on.
@@ -132,7 +142,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	}
 	open := newOpener(cfg, p.Egress, p.Metrics, log)
 	if given.DB != nil {
-		p.DB = given.Around(given.DB)
+		p.DB, p.Classes = given.Around(given.DB), given.Classes
 		return p, nil
 	}
 	if cfg.DataDir != "" {
@@ -158,6 +168,9 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	if err := p.openOthers(cfg, open); err != nil {
 		return nil, err
 	}
+	if err := p.openClasses(cfg, open); err != nil {
+		return nil, err
+	}
 	dir := ""
 	if cfg.Embedded() {
 		dir = cfg.DataDir
@@ -170,6 +183,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 // metrics and no backup of the whole, and it connects to others by dial.
 func (p *Process) Hosted(db store.DB, dial *egress.Selector) *Process {
 	other := *p
+	other.Classes = nil
 	other.DB, other.Others, other.Snapshot, other.Records, other.Egress = db, nil, nil, nil, dial
 	other.Metrics, other.closers = prometheus.NewRegistry(), Closers{}
 	return &other
@@ -211,6 +225,24 @@ func (p *Process) openOthers(cfg *config.Config, open *opener) error {
 		}
 		p.closers.Add(db.Close)
 		p.Others = append(p.Others, Other{db, o.Resources})
+	}
+	return nil
+}
+
+// openClasses opens the etcds of --planes-storage. They need not answer yet.
+func (p *Process) openClasses(cfg *config.Config, open *opener) error {
+	classes, err := cfg.StorageClasses()
+	if err != nil {
+		return err
+	}
+	for _, c := range classes {
+		db, err := open.connect(c.Servers, c.Files)
+		if err != nil {
+			return fmt.Errorf("--planes-storage: %s: %w", c.Name, err)
+		}
+		p.closers.Add(db.Close)
+		p.Classes = append(p.Classes, Class{c.Name, db})
+		p.watchDatabase(db, c.Servers, "")
 	}
 	return nil
 }

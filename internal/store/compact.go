@@ -3,8 +3,11 @@ package store
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
+
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
@@ -61,27 +64,46 @@ func (s *Store) endPast(rev int64) {
 // RunCompaction compacts, every interval, the history that is older than one interval. Of several servers on one log only one
 // does it at a time.
 func (s *Store) RunCompaction(ctx context.Context, interval time.Duration) error {
+	(&compactor{db: s.db, clock: s.clock, log: s.log, compacted: s.endPast}).run(ctx, interval)
+	return nil
+}
+
+// RunCompaction is that of a Store for a log that no Store follows as a whole.
+func RunCompaction(ctx context.Context, db DB, clk clock.Clock, log *slog.Logger, interval time.Duration) {
+	(&compactor{db: db, clock: clk, log: log, compacted: func(int64) {}}).run(ctx, interval)
+}
+
+// compactor compacts a log.
+type compactor struct {
+	db    DB
+	clock clock.Clock
+	log   *slog.Logger
+	// compacted is told at which revision.
+	compacted func(rev int64)
+}
+
+func (c *compactor) run(ctx context.Context, interval time.Duration) {
 	var version, rev int64
 	for {
 		select {
-		case <-s.clock.After(interval):
+		case <-c.clock.After(interval):
 		case <-ctx.Done():
-			return nil
+			return
 		}
-		v, r, err := s.compactOnce(ctx, version, rev)
+		v, r, err := c.once(ctx, version, rev)
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("compacting etcd", "error", err)
+			c.log.Warn("compacting etcd", "error", err)
 			continue
 		}
 		version, rev = v, r
 	}
 }
 
-// compactOnce begins a round if no other server has begun one since version. It
+// once begins a round if no other server has begun one since version. It
 // then compacts at rev, the revision at which the last round began. It returns
 // the version and revision of the current round.
-func (s *Store) compactOnce(ctx context.Context, version, rev int64) (int64, int64, error) {
-	done, err := s.db.Commit(ctx, kv.Txn{
+func (c *compactor) once(ctx context.Context, version, rev int64) (int64, int64, error) {
+	done, err := c.db.Commit(ctx, kv.Txn{
 		If:   []kv.Condition{{Key: compactKey, Is: kv.Version, N: version}},
 		Then: []kv.Op{{Key: compactKey, Value: strconv.AppendInt(nil, rev, 10)}},
 		Else: []string{compactKey},
@@ -95,14 +117,14 @@ func (s *Store) compactOnce(ctx context.Context, version, rev int64) (int64, int
 		if other == nil {
 			return 0, done.Rev, nil
 		}
-		s.endPast(compactedAt(other.Value))
+		c.compacted(compactedAt(other.Value))
 		return other.Version, done.Rev, nil
 	}
 	if rev > 0 {
-		if err := s.db.Compact(ctx, rev); err != nil {
+		if err := c.db.Compact(ctx, rev); err != nil {
 			return version + 1, done.Rev, fmt.Errorf("compact at revision %d: %w", rev, err)
 		}
-		s.endPast(rev)
+		c.compacted(rev)
 	}
 	return version + 1, done.Rev, nil
 }

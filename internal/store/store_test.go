@@ -429,16 +429,17 @@ func testCompactionRounds(t *testing.T, open opener) {
 	s := run(t, open(t))
 	v := s.View(things)
 	a := create(t, v, "a", "0")
-	ver, rev, err := s.compactOnce(t.Context(), 0, 0)
+	compacting := &compactor{db: s.db, clock: s.clock, log: s.log, compacted: s.endPast}
+	ver, rev, err := compacting.once(t.Context(), 0, 0)
 	if err != nil || ver != 1 {
 		t.Fatal(ver, rev, err)
 	}
 	update(t, v, a, "1")
 	// A second server that has not seen the first round only joins it.
-	if ver2, _, err := s.compactOnce(t.Context(), 0, 0); err != nil || ver2 != 1 {
+	if ver2, _, err := compacting.once(t.Context(), 0, 0); err != nil || ver2 != 1 {
 		t.Fatal(ver2, err)
 	}
-	if ver, _, err = s.compactOnce(t.Context(), ver, rev); err != nil || ver != 2 {
+	if ver, _, err = compacting.once(t.Context(), ver, rev); err != nil || ver != 2 {
 		t.Fatal(ver, err)
 	}
 	if err := (&Snapshot{view: v, Rev: rev - 1}).ascendPast(t.Context(), Range{}, nil); !errors.Is(err, ErrCompacted) {

@@ -103,7 +103,7 @@ func (s *Server) startPlanes(undo *[]func() error) error {
 func (s *Server) withPlanes(own server.Seams) server.Seams {
 	if s.cfg.Planes {
 		s.fleet = planes.New(&s.cfg, s.ground, server.Seams{Webhook: own.Webhook})
-		own.Front, own.Planes, own.Transfers = s.fleet.Front, s.fleet, s.fleet.ServeTransfer
+		own.Front, own.Planes, own.Transfers, own.Admit = s.fleet.Front, s.fleet, s.fleet.ServeTransfer, s.fleet.Admit()
 	}
 	return own
 }

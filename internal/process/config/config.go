@@ -48,6 +48,8 @@ type Config struct {
 	PlanesAwake int
 	// PlanesDialLocal lets them connect to this machine: to webhooks, extension servers and nodes on loopback and link-local addresses.
 	PlanesDialLocal bool
+	// PlanesStorage are values of --planes-storage; see StorageClasses.
+	PlanesStorage []string
 	// IsHosted says that this is one of those; see Hosted.
 	IsHosted bool
 

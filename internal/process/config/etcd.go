@@ -50,27 +50,41 @@ func (c *Config) EtcdOverridden() (out []EtcdOverride, err error) {
 }
 
 // EtcdTLS returns the TLS configuration for the etcd cluster; nil: no TLS.
-func (c *Config) EtcdTLS() (*tls.Config, error) {
-	if c.EtcdCAFile == "" && c.EtcdCertFile == "" {
+func (c *Config) EtcdTLS() (*tls.Config, error) { return c.EtcdFiles().TLS() }
+
+// EtcdFiles returns the files for connections to the etcd of --etcd-servers.
+func (c *Config) EtcdFiles() EtcdFiles {
+	return EtcdFiles{"--etcd-cafile", "--etcd-certfile", c.EtcdCAFile, c.EtcdCertFile, c.EtcdKeyFile}
+}
+
+// EtcdFiles are the files for connections to an etcd, and what errors call the settings that name them.
+type EtcdFiles struct {
+	caSetting, certSetting string
+	CA, Cert, Key          string
+}
+
+// TLS returns the configuration of these files; nil: no TLS.
+func (f EtcdFiles) TLS() (*tls.Config, error) {
+	if f.CA == "" && f.Cert == "" {
 		return nil, nil
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.EtcdCAFile != "" {
-		pem, err := os.ReadFile(c.EtcdCAFile)
+	if f.CA != "" {
+		pem, err := os.ReadFile(f.CA)
 		if err != nil {
-			return nil, fmt.Errorf("--etcd-cafile: %w", err)
+			return nil, fmt.Errorf("%s: %w", f.caSetting, err)
 		}
 		t.RootCAs = x509.NewCertPool()
 		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--etcd-cafile: no certificates in %s", c.EtcdCAFile)
+			return nil, fmt.Errorf("%s: no certificates in %s", f.caSetting, f.CA)
 		}
 	}
-	if c.EtcdCertFile != "" {
-		if _, err := pki.LoadPair(c.EtcdCertFile, c.EtcdKeyFile); err != nil {
-			return nil, fmt.Errorf("--etcd-certfile: %w", err)
+	if f.Cert != "" {
+		if _, err := pki.LoadPair(f.Cert, f.Key); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.certSetting, err)
 		}
 		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // read again, because it is renewed
-			pair, err := pki.LoadPair(c.EtcdCertFile, c.EtcdKeyFile)
+			pair, err := pki.LoadPair(f.Cert, f.Key)
 			return &pair, err
 		}
 	}
@@ -89,15 +103,18 @@ func (c *Config) CheckEtcdServers() error {
 // validateEtcdServers validates the addresses of etcd: URLs, or host:port as etcd's client takes it.
 func (c *Config) validateEtcdServers(bad func(flag, format string, args ...any)) {
 	for _, e := range c.EtcdServers {
-		scheme, _, isURL := strings.Cut(e, "://")
-		u, err := url.Parse(e)
-		if !isURL {
-			_, _, err = net.SplitHostPort(e)
-		} else if err == nil && (!slices.Contains([]string{"http", "https", "unix", "unixs"}, scheme) || u.Host+u.Path == "") {
-			err = errors.New("not a URL of etcd")
-		}
-		if err != nil {
+		if !isEtcdServer(e) {
 			bad("etcd-servers", "%q is not a URL like https://10.0.0.1:2379", e)
 		}
 	}
+}
+
+func isEtcdServer(e string) bool {
+	scheme, _, isURL := strings.Cut(e, "://")
+	u, err := url.Parse(e)
+	if !isURL {
+		_, _, err = net.SplitHostPort(e)
+		return err == nil
+	}
+	return err == nil && slices.Contains([]string{"http", "https", "unix", "unixs"}, scheme) && u.Host+u.Path != ""
 }

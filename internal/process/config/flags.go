@@ -84,6 +84,7 @@ func (c *Config) addStandaloneFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.PlanesIdle, "planes-idle", c.PlanesIdle, "After how long without requests a plane goes to sleep; the next request wakes it. 0: never.")
 	fs.IntVar(&c.PlanesAwake, "planes-awake", c.PlanesAwake, "How many planes may be awake; beyond that, the one that was not used for the longest time goes to sleep. 0: any number.")
 	fs.BoolVar(&c.PlanesDialLocal, "planes-dial-local", c.PlanesDialLocal, "Let planes connect to webhooks, extension servers and nodes on loopback and link-local addresses, which reach what only this machine may.")
+	fs.StringArrayVar(&c.PlanesStorage, "planes-storage", c.PlanesStorage, "Storage class for planes: an etcd that Planes name in spec.storageClass, as NAME=SERVERS, the servers' URLs separated by semicolons; then ,cafile=FILE ,certfile=FILE ,keyfile=FILE if they are not those of --etcd-cafile, --etcd-certfile and --etcd-keyfile. May be given several times. All servers of an etcd need the same.")
 	fs.StringSliceVar(&c.TLSSANs, "tls-san", c.TLSSANs, "Further names and addresses in the serving certificate that the server makes for itself.")
 }
 

@@ -46,6 +46,11 @@ func (c *Config) hostedUsers(d *Config) {
 }
 
 func (c *Config) validatePlanes(bad func(flag, format string, args ...any)) {
+	if _, err := c.StorageClasses(); err != nil {
+		bad("planes-storage", "%v", err)
+	} else if len(c.PlanesStorage) > 0 && !c.Planes {
+		bad("planes-storage", "goes together with --planes")
+	}
 	switch domain := c.PlanesDomain; {
 	case domain == "":
 	case !c.Planes:
@@ -70,7 +75,7 @@ func (c *Config) Forked(controllers []string) *Config {
 
 // withoutProcess leaves out what is done once for a process or a machine.
 func (c *Config) withoutProcess() {
-	c.Planes, c.PlanesDomain = false, ""
+	c.Planes, c.PlanesDomain, c.PlanesStorage = false, "", nil
 	c.EtcdCompactionInterval, c.SnapshotSchedule, c.SnapshotKeysPassphraseFile = 0, "", ""
 	c.FlightRecorderMemory, c.FlightRecorderDir, c.Console = 0, "", false
 	c.History = 0

@@ -67,6 +67,35 @@ func (c *Client) Server(ctx context.Context, name string) (server string, isAwak
 	return p.Status.server(), p.Status.State == awake, err
 }
 
+// Relocate names the storage class that a plane is to lie in; "": the log of the root.
+func (c *Client) Relocate(ctx context.Context, name, class string) error {
+	var to any
+	if class != "" {
+		to = class
+	}
+	return c.Do(ctx, http.MethodPatch, planesPath+"/"+neturl.PathEscape(name), apiclient.MergePatch, map[string]any{"spec": map[string]any{"storageClass": to}}, nil)
+}
+
+// Lies reports whether a plane lies in the storage class that it was last to, and what its status says of that.
+func (c *Client) Lies(ctx context.Context, name string) (there bool, failure string, err error) {
+	var p Plane
+	if err := c.Do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &p); err != nil {
+		return false, "", err
+	}
+	is := meta.FindStatusCondition(p.Status.Conditions, stored)
+	switch {
+	case p.Status.storageClass() != p.Spec.StorageClass:
+	case is == nil && p.Spec.StorageClass == "": // it was never elsewhere
+		return true, "", nil
+	case is != nil && is.Status == metav1.ConditionTrue:
+		return true, "", nil
+	}
+	if is != nil && is.Status == metav1.ConditionFalse && is.ObservedGeneration == p.Generation && is.Reason != underWay {
+		failure = is.Message
+	}
+	return false, failure, nil
+}
+
 // Wanted returns the servers that planes name as those that are to have them, by the names of the planes.
 func (c *Client) Wanted(ctx context.Context) (map[string]string, error) {
 	var list struct{ Items []Plane }

@@ -17,6 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/splice"
 )
 
 // This file is what exports between planes know of the fleet.
@@ -24,7 +25,7 @@ import (
 // newExports makes the exports of a fleet.
 func (f *Fleet) newExports() *exports.Exports {
 	return exports.New(exports.Config{
-		Planes: exporting{f}, DB: f.on.DB, Transformer: f.transformer, Types: f.on.Types, Gates: f.cfg.Gates(),
+		Planes: exporting{f}, DB: splice.Values(f.on.DB), Transformer: f.transformer, Types: f.on.Types, Gates: f.cfg.Gates(),
 		Clock: f.on.Clock, Guard: f.guard, Log: f.log,
 	})
 }
@@ -60,6 +61,9 @@ func (f *Fleet) takePart(seams *server.Seams, h *hosted) error {
 		return err
 	}
 	seams.Kinds, seams.Admit, seams.Exports = kinds, f.exports.Guards(h.uid), f.exports.Serve(h.name)
+	if h.own.class.name != "" {
+		seams.Admit = append(seams.Admit, exports.Apart()...)
+	}
 	return nil
 }
 
@@ -92,11 +96,12 @@ func (f exporting) Known(uid types.UID) bool {
 	return f.byUID[uid] != nil
 }
 
-// exported returns a plane as exports see it; ok is false if it is being deleted, or not all that belongs to it is there yet.
+// exported returns a plane as exports see it; ok is false if it is being deleted, not all that belongs to it is there yet, or it does not lie
+// in the log of the root, of which views are made.
 func (h *hosted) exported() (_ exports.Plane, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return exports.Plane{Name: h.name, UID: h.uid, Labels: h.labels}, !h.deleted && h.isMade()
+	return exports.Plane{Name: h.name, UID: h.uid, Labels: h.labels}, !h.deleted && h.class == "" && h.isMade()
 }
 
 // Log is part of exports.Planes.
@@ -112,7 +117,7 @@ func (f exporting) Log(ctx context.Context, uid types.UID) (store.DB, string, er
 	under := h.under
 	h.mu.Unlock()
 	under.imported = false // views of many planes have the revisions of the log
-	db, err := f.laid(ctx, uid, under, f.on.DB)
+	db, err := f.laid(ctx, uid, under, &storage{}, splice.Values(f.on.DB))
 	return db, prefix, err
 }
 

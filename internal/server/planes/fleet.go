@@ -45,7 +45,10 @@ type Fleet struct {
 	// to another server, or come from one.
 	owners atomic.Pointer[owners.Owners]
 	places *queue.Queue
-	events chan *corev1.Event // that wait to be stored
+	// classes are where planes can lie, by name, and moves the UIDs of planes that may have to lie elsewhere.
+	classes map[string]*class
+	moves   *queue.Queue
+	events  chan *corev1.Event // that wait to be stored
 
 	gathering gathering // of what all servers do
 	began     time.Time
@@ -70,7 +73,6 @@ type Fleet struct {
 	serving context.Context       // ends when Stop begins
 	halt    context.CancelFunc    // ends serving
 	stopped bool                  // guarded by mu
-	wakes   chan struct{}         // bounds how many start at a time
 	alive   atomic.Int64          // how many are awake, or about to be
 }
 
@@ -84,8 +86,10 @@ func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 	f := &Fleet{
 		dial: dial, seams: seams, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
 		places: queue.New("places of planes", on.Clock, g, nil, on.Log),
-		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}), wakes: make(chan struct{}, 2*workers),
+		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}),
+		moves: queue.New("storage of planes", on.Clock, g, nil, on.Log),
 	}
+	f.newClasses()
 	f.serving, f.halt = context.WithCancel(context.Background())
 	f.began, f.events = on.Clock.Now(), make(chan *corev1.Event, maxEvents)
 	f.metrics = newMetrics(f, on.Metrics)
@@ -130,13 +134,16 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 		all.Go(func() { o.Run(ctx) })
 		all.Go(func() { f.places.Run(ctx, workers, f.place) })
 	}
+	all.Go(func() { f.runClasses(ctx) })
 	all.Go(func() { f.queue.Run(ctx, workers, f.keep) })
 	all.Go(func() { f.guard.Keep(ctx, "sleep of planes", f.tire) })
 	all.Go(func() { f.guard.Keep(ctx, "use of planes", f.observe) })
 	all.Go(func() { f.guard.Keep(ctx, "Events of planes", f.tellEvents) })
 	first := sync.OnceFunc(func() {
 		close(f.listed)
+		all.Go(func() { f.moves.Run(ctx, movesAtOnce, f.relocate) })
 		all.Go(func() { f.guard.Keep(ctx, "what is left of planes", f.sweep) })
+		all.Go(func() { f.guard.Keep(ctx, "what is left of planes in storage classes", f.sweepStorage) })
 		all.Go(func() { f.guard.Keep(ctx, "exports between planes", f.exports.Run) })
 	})
 	f.root.follow(ctx, f.on.Clock.After, func(list []Plane) { f.replace(list); first() }, f.set, f.gone,
@@ -153,6 +160,7 @@ func (f *Fleet) Stop() error {
 	f.leave()
 	f.queue.ShutDown()
 	f.places.ShutDown()
+	f.moves.ShutDown()
 	f.ending.Wait()
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -193,7 +201,7 @@ func (f *Fleet) set(p *Plane) {
 	f.mu.Lock()
 	h := f.planes[p.Name]
 	if h == nil || h.uid != p.UID {
-		h = &hosted{fleet: f, name: p.Name, uid: p.UID, made: make(chan struct{}), over: f.stopped}
+		h = &hosted{fleet: f, name: p.Name, uid: p.UID, made: make(chan struct{}), claiming: make(chan struct{}, 1), over: f.stopped}
 		if before := f.planes[p.Name]; before != nil {
 			delete(f.byUID, before.uid)
 		}
@@ -211,6 +219,9 @@ func (f *Fleet) set(p *Plane) {
 	}
 	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) {
 		h.complete()
+	}
+	if h.restless() {
+		f.moves.AddAfter(string(p.UID), 0)
 	}
 	h.remember(p.Status.Wakes)
 	if p.DeletionTimestamp != nil {

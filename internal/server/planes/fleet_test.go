@@ -316,7 +316,7 @@ func TestState(t *testing.T) {
 		return len(f.Servers) == 2 && i >= 0 && f.Servers[i].Awake == 2 && f.Servers[i].Named == 2 && f.Servers[i].Runs && slices.Equal(f.Servers[i].Naming, []string{"one", "two"}) && len(f.Free) == 0
 	})
 	changes := []owners.Change{{Plane: "1", From: "a", To: "b", Why: owners.Moved}, {Plane: "1", From: "b", To: "c", Why: owners.TakenOver}, {Plane: "2", From: "b", To: "a", Why: owners.Moved}, {Plane: "gone", From: "b", To: "a"}}
-	m := moving(changes, map[types.UID]string{"1": "one", "2": "two"})
+	m := movesOf(changes, map[types.UID]string{"1": "one", "2": "two"})
 	if len(m) != 2 || m[0].Name != "one" || m[0].Moves != 2 || !slices.Equal(m[0].Between, []string{"a", "b", "c"}) || m[0].Why[owners.TakenOver] != 1 {
 		t.Errorf("%+v", m)
 	}

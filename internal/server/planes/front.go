@@ -128,6 +128,12 @@ func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name str
 		return
 	}
 	defer limit.done(watching)
+	if _, err := f.answering(h.lying()); errors.Is(err, errSilent) { // what is asked would wait as long as its client does
+		h.refused.start.Add(1)
+		w.Header().Set("Retry-After", "1")
+		f.refuse(w, r, name, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane is not available: the etcd that it lies in does not answer")
+		return
+	}
 	p, err := h.enter(r.Context())
 	var elsewhere *elsewhereError
 	if errors.As(err, &elsewhere) {

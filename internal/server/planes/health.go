@@ -64,13 +64,13 @@ func (f *Fleet) State() *findings.Fleet {
 			out.Free = append(out.Free, p)
 		}
 	}
-	out.Moving = moving(o.Changes(), names)
+	out.Moving = movesOf(o.Changes(), names)
 	slices.SortFunc(out.Free, func(a, b findings.FreePlane) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
-// moving counts how often planes went from one server to another, those that did most often first.
-func moving(changes []owners.Change, names map[types.UID]string) []findings.MovingPlane {
+// movesOf counts how often planes went from one server to another, those that did most often first.
+func movesOf(changes []owners.Change, names map[types.UID]string) []findings.MovingPlane {
 	by := map[types.UID]*findings.MovingPlane{}
 	for _, c := range changes {
 		m := by[c.Plane]

@@ -36,6 +36,7 @@ type hosted struct {
 	watching  atomic.Int64 // long-running requests, now
 	importing atomic.Bool
 	wakes     atomic.Int64          // how often it has woken
+	claiming  chan struct{}         // has a token while a request makes this server the owner: who does that again ends what was made
 	refused   refusals              // requests and writes
 	seats     atomic.Pointer[seats] // nil: it was not awake yet
 
@@ -57,11 +58,17 @@ type hosted struct {
 	told      figures       // what its status says of its use
 	untold    bool          // its status is to be written anew
 	wanted    string        // the server that is to have it; "": any
-	fence     int64         // with which this server has become its owner
-	had       bool          // this server is its owner, or was the last one
-	pace      pace          // as its status says
-	failing   bool          // the last try to wake it has failed
-	failed    time.Time     // when that was told last
+	own       *claimed      // what it writes to while it is awake
+	class     string        // the storage class that it lies in, as far as this server knows
+	toldClass string        // what its status said of that
+	// wantedClass is the one that it is to lie in, and unmoved why it has not moved there.
+	wantedClass string
+	unmoved     error
+	fence       int64     // with which this server has become its owner
+	had         bool      // this server is its owner, or was the last one
+	pace        pace      // as its status says
+	failing     bool      // the last try to wake it has failed
+	failed      time.Time // when that was told last
 }
 
 // footing is what the log of a plane lies on.
@@ -147,32 +154,54 @@ func (h *hosted) isImported() bool {
 
 // hold keeps the plane from going to sleep.
 func (h *hosted) hold(ctx context.Context) (*server.Plane, error) {
-	for own := (*claimed)(nil); ; {
+	for {
 		h.mu.Lock()
 		if err := h.closed(); err != nil {
 			h.mu.Unlock()
 			return nil, err
 		}
 		stopping := h.stopping
-		if stopping == nil && (h.plane != nil || own != nil) {
+		if stopping == nil && h.plane != nil {
 			defer h.mu.Unlock()
-			return h.held(ctx, own)
+			return h.held(ctx, nil)
 		}
 		h.mu.Unlock()
-		if stopping == nil { // nobody waits for the log with mu
-			var err error
-			if own, err = h.fleet.claim(ctx, h); err != nil {
-				return nil, err
+		if stopping != nil {
+			select {
+			case <-stopping:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
 			}
 			continue
 		}
-		own = nil // it is given up
-		select {
-		case <-stopping:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if p, err := h.claim(ctx); p != nil || err != nil {
+			return p, err
 		}
 	}
+}
+
+// claim makes this server the owner of a plane that is asleep, and makes the plane; nil: it is not asleep any more. Nobody waits for the log
+// with mu.
+func (h *hosted) claim(ctx context.Context) (*server.Plane, error) {
+	select {
+	case h.claiming <- struct{}{}:
+		defer func() { <-h.claiming }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if h.awake() {
+		return nil, nil
+	}
+	own, err := h.fleet.claim(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.closed(); err != nil {
+		return nil, err
+	}
+	return h.held(ctx, own)
 }
 
 // held takes up that a request uses the plane, which it makes if there is none; own is what it writes to then. The caller holds mu.
@@ -197,9 +226,15 @@ func (h *hosted) start(ctx context.Context, p *server.Plane) error {
 	if !h.fleet.room() {
 		return errFull
 	}
+	h.mu.Lock()
+	own := h.own
+	h.mu.Unlock()
+	if own == nil { // it was stopped meanwhile
+		return errOvertaken
+	}
 	select {
-	case h.fleet.wakes <- struct{}{}:
-		defer func() { <-h.fleet.wakes }()
+	case own.class.wakes <- struct{}{}:
+		defer func() { <-own.class.wakes }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -226,6 +261,10 @@ func (h *hosted) begin(p *Plane) {
 	if p.Status.Base != "" { // what is told late may be from before
 		h.under.base = p.Status.Base
 	}
+	h.wantedClass = p.Spec.StorageClass
+	if told := p.Status.storageClass(); told != h.toldClass { // otherwise this server may know better
+		h.class, h.toldClass = told, told
+	}
 	if h.told.objects == 0 || !h.had { // as another server, or a process before this one has counted
 		h.told.objects, h.told.bytes = p.Status.Objects, p.Status.Bytes
 	}
@@ -234,10 +273,13 @@ func (h *hosted) begin(p *Plane) {
 // make makes the plane, stopped, on its part of the log.
 func (h *hosted) make(ctx context.Context, own *claimed) (*server.Plane, error) {
 	f := h.fleet
-	h.fence, h.had = own.fence, true
-	h.bounds = &bounded{DB: own.db, prefix: h.prefix() + "/", usage: f.usage, clock: f.on.Clock, refused: &h.refused.storage, most: h.limits}
+	h.fence, h.had, h.own = own.fence, true, own
+	usage := func(ctx context.Context, prefix string) (objects, bytes int64, err error) {
+		return usage(ctx, own.db, prefix)
+	}
+	h.bounds = &bounded{DB: own.db, prefix: h.prefix() + "/", usage: usage, clock: f.on.Clock, refused: &h.refused.storage, most: h.limits}
 	h.seats.CompareAndSwap(nil, newSeats())
-	db, err := f.laid(ctx, h.uid, h.under, h.bounds)
+	db, err := f.laid(ctx, h.uid, h.under, &own.storage, h.bounds)
 	if err != nil {
 		return nil, err
 	}
@@ -258,12 +300,15 @@ func (h *hosted) make(ctx context.Context, own *claimed) (*server.Plane, error) 
 	return server.New(f.settings(h.prefix()), on, seams), nil
 }
 
-// laid puts a log on what a plane has begun with.
-func (f *Fleet) laid(ctx context.Context, uid types.UID, under footing, db store.DB) (store.DB, error) {
+// laid puts a log, which is the one that a plane lies in, on what the plane has begun with and where it has lain before.
+func (f *Fleet) laid(ctx context.Context, uid types.UID, under footing, s *storage, db store.DB) (store.DB, error) {
 	switch {
-	case under.imported:
+	case s.at == 0 && under.imported:
 		return f.shifted(ctx, uid, db)
-	case under.base == "":
+	case s.at != 0:
+		db = f.spliced(s, db)
+	}
+	if under.base == "" {
 		return db, nil
 	}
 	b, err := f.baseOf(ctx, under.base)
@@ -340,6 +385,25 @@ func (h *hosted) halt(whatever bool, then owners.Then) error {
 		h.mu.Unlock()
 		return nil
 	}
+	return h.halting(then, nil)
+}
+
+// between stops a plane that this server has by a fence, and calls do before it can be started again; new requests wait for that.
+func (h *hosted) between(fence int64, then owners.Then, do func() error) error {
+	h.mu.Lock()
+	if h.plane == nil || h.stopping != nil || h.over || h.fence != fence {
+		h.mu.Unlock()
+		return errOvertaken
+	}
+	var failed error
+	err := h.halting(then, func() { failed = do() })
+	h.fleet.logged(h, err)
+	return failed
+}
+
+// halting stops the plane. The caller holds mu, which is not held any more then.
+func (h *hosted) halting(then owners.Then, do func()) error {
+	p := h.plane
 	h.stopping = make(chan struct{})
 	if due := p.Due(); !due.IsZero() { // it may have to make room before it is tired
 		h.due = due
@@ -347,11 +411,14 @@ func (h *hosted) halt(whatever bool, then owners.Then) error {
 	fence := h.fence
 	h.mu.Unlock()
 	err := p.Stop()
+	if do != nil {
+		do()
+	}
 	h.fleet.release(h, fence, then)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	close(h.stopping)
-	h.plane, h.stopping = nil, nil
+	h.plane, h.stopping, h.own = nil, nil, nil
 	h.had = h.had && then == owners.Asleep()
 	h.fleet.alive.Add(-1)
 	if !h.over {

@@ -214,7 +214,7 @@ func (i *imports) abandon(ctx context.Context) {
 
 // clear removes all that is stored of the plane.
 func (i *imports) clear(ctx context.Context) error {
-	held, err := i.eraseWhile(ctx, i.h.prefix()+"/", i.still)
+	held, err := eraseWhile(ctx, i.on.DB, i.h.prefix()+"/", i.still)
 	if err == nil && !held {
 		err = i.overtaken()
 	}

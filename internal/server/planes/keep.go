@@ -21,7 +21,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
+	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
+	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
@@ -61,7 +63,7 @@ func (f *Fleet) define(ctx context.Context) error {
 // settled reports whether there is nothing to do for a Plane.
 func (f *Fleet) settled(p *Plane, h *hosted) bool {
 	return p.DeletionTimestamp == nil && slices.Contains(p.Finalizers, finalizer) && meta.IsStatusConditionTrue(p.Status.Conditions, ready) &&
-		f.placed(p) && (!f.tells(h, p) || p.Status.State == f.state(h) && p.Status.server() == f.serverOf(h) && !h.isUntold())
+		f.placed(p) && (!f.tells(h, p) || f.storageTold(h, p) && p.Status.State == f.state(h) && p.Status.server() == f.serverOf(h) && !h.isUntold())
 }
 
 // state is what the status says a plane is.
@@ -128,6 +130,9 @@ func (f *Fleet) ensure(ctx context.Context, h *hosted, p *Plane) error {
 			return cmp.Or(err, errAwaitsImport)
 		}
 	}
+	if err := f.assign(ctx, h, p); err != nil {
+		return err
+	}
 	set, err := f.keysOf(ctx, h)
 	if apierrors.IsNotFound(err) {
 		set, err = f.makeKeys(ctx, p)
@@ -153,13 +158,22 @@ func (f *Fleet) found(ctx context.Context, h *hosted, p *Plane, t *template) err
 	if p.Status.Base != "" || p.Spec.Imported {
 		return nil
 	}
-	a, err := f.on.DB.Range(ctx, kv.Range{Key: h.prefix() + "/", End: kv.PrefixEnd(h.prefix() + "/"), CountOnly: true}, nil)
+	c, err := f.answering(h.lying())
+	if err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, classPatience)
+	defer cancel()
+	a, err := c.db.Range(within, kv.Range{Key: h.prefix() + "/", End: kv.PrefixEnd(h.prefix() + "/"), CountOnly: true}, nil)
 	if err != nil || a.Count > 0 {
 		return err
 	}
 	b, err := f.baseFor(ctx, t)
 	if err != nil || b == nil {
 		return err
+	}
+	if c.name != "" && b.has(exports.Group+"/") {
+		return errors.New("its template has exports or bindings, which only planes in the log of the root can have")
 	}
 	p.Status.Base = b.ID
 	h.begin(p)
@@ -202,6 +216,7 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 	}
 	p.Status.Kubeconfig = kubeconfigSecret(p.Name)
 	if f.tells(h, p) {
+		f.tellStorage(h, p)
 		p.Status.State, p.Status.Server, p.Status.Wakes = f.state(h), nil, nil
 		if server := f.serverOf(h); server != "" {
 			p.Status.Server = &server
@@ -266,27 +281,27 @@ func (f *Fleet) eraseAll(ctx context.Context, h *hosted) error {
 			return err
 		}
 	}
-	return f.erase(ctx, h.prefix()+"/")
+	return f.eraseStored(ctx, h.uid)
 }
 
 // erase deletes all keys with a prefix.
 func (f *Fleet) erase(ctx context.Context, prefix string) error {
-	_, err := f.eraseWhile(ctx, prefix, nil)
+	_, err := eraseWhile(ctx, f.on.DB, prefix, nil)
 	return err
 }
 
 // eraseWhile deletes all keys with a prefix while conditions hold.
-func (f *Fleet) eraseWhile(ctx context.Context, prefix string, still []kv.Condition) (held bool, err error) {
+func eraseWhile(ctx context.Context, db store.DB, prefix string, still []kv.Condition) (held bool, err error) {
 	for {
 		batch := kv.Txn{If: still}
-		_, err := f.on.DB.Range(ctx, kv.Range{Key: prefix, End: kv.PrefixEnd(prefix), Limit: kv.MaxOps}, func(k kv.KeyValue) bool {
+		_, err := db.Range(ctx, kv.Range{Key: prefix, End: kv.PrefixEnd(prefix), Limit: kv.MaxOps}, func(k kv.KeyValue) bool {
 			batch.Then = append(batch.Then, kv.Op{Delete: true, Key: string(k.Key)})
 			return len(batch.Then) < kv.MaxOps
 		})
 		if err != nil || len(batch.Then) == 0 {
 			return true, err
 		}
-		if done, err := f.on.DB.Commit(ctx, batch); err != nil || !done.Held {
+		if done, err := db.Commit(ctx, batch); err != nil || !done.Held {
 			return false, err
 		}
 	}
@@ -341,11 +356,11 @@ func (f *Fleet) exists(ctx context.Context, uid types.UID) (bool, error) {
 }
 
 // usage returns how many keys with a prefix there are, and how large they are together.
-func (f *Fleet) usage(ctx context.Context, prefix string) (objects, size int64, err error) {
+func usage(ctx context.Context, db store.DB, prefix string) (objects, size int64, err error) {
 	from := prefix
 	for {
 		n := 0
-		_, err = f.on.DB.Range(ctx, kv.Range{Key: from, End: kv.PrefixEnd(prefix), Limit: 1000}, func(k kv.KeyValue) bool {
+		_, err = db.Range(ctx, kv.Range{Key: from, End: kv.PrefixEnd(prefix), Limit: 1000}, func(k kv.KeyValue) bool {
 			n++
 			objects, size = objects+1, size+int64(len(k.Key)+len(k.Value))
 			from = kv.After(k.Key)

@@ -23,6 +23,9 @@ type metrics struct {
 	servers, free   *prometheus.Desc
 	passed, failed  *prometheus.Desc
 	wakes           prometheus.Histogram
+	moves           prometheus.Histogram
+	failures        prometheus.Counter
+	up, bytes       *prometheus.Desc
 	changes         *prometheus.CounterVec
 
 	passedOn, passedFailed atomic.Int64 // requests
@@ -38,6 +41,11 @@ func newMetrics(f *Fleet, r prometheus.Registerer) *metrics {
 		wakes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kanzen_plane_wake_duration_seconds", Help: "How long requests waited for a control plane to wake.",
 			Buckets: []float64{.002, .005, .01, .02, .05, .1, .2, .5, 1, 5}}),
 	}
+	m.moves = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kanzen_plane_move_pause_seconds", Help: "How long requests waited for a control plane that moved to another storage class, before it woke there.",
+		Buckets: []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10}})
+	m.failures = prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_plane_move_failures_total", Help: "Moves of control planes to other storage classes that failed at their end."})
+	m.up = prometheus.NewDesc("kanzen_planes_storage_up", "Whether the etcd of a storage class of control planes answers.", []string{"class"}, nil)
+	m.bytes = prometheus.NewDesc("kanzen_planes_storage_size_bytes", "Size of the database of a storage class of control planes: what is allocated.", []string{"class"}, nil)
 	m.passed = prometheus.NewDesc("kanzen_plane_passed_requests_total", "Requests for control planes that were passed on to the server that has them.", nil, nil)
 	m.failed = prometheus.NewDesc("kanzen_plane_passed_requests_failed_total", "Requests that were passed on, and that the other server did not answer.", nil, nil)
 	m.servers = prometheus.NewDesc("kanzen_plane_servers", "Servers that share control planes, as this one knows them: those that are away have crashed within the last hour, and are not back.", []string{"state"}, nil)
@@ -47,13 +55,13 @@ func newMetrics(f *Fleet, r prometheus.Registerer) *metrics {
 		m.changes.WithLabelValues(why)
 	}
 	m.memory = newMemory()
-	r.MustRegister(m, m.wakes, m.changes)
+	r.MustRegister(m, m.wakes, m.changes, m.moves, m.failures)
 	return m
 }
 
 // Describe is part of prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.planes, m.answers, m.servers, m.free, m.passed, m.failed} {
+	for _, d := range []*prometheus.Desc{m.planes, m.answers, m.servers, m.free, m.passed, m.failed, m.up, m.bytes} {
 		ch <- d
 	}
 }
@@ -61,6 +69,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 // Collect is part of prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	all := m.fleet.all()
+	m.collectClasses(ch)
 	states := map[string]int{awake: 0, asleep: 0}
 	counts := make([]int64, len(all))
 	order := make([]int, len(all))
@@ -91,6 +100,30 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	if others > 0 {
 		ch <- prometheus.MustNewConstMetric(m.answers, prometheus.CounterValue, float64(others), "other")
 	}
+}
+
+// collectClasses tells of the storage classes.
+func (m *metrics) collectClasses(ch chan<- prometheus.Metric) {
+	for _, name := range m.fleet.classNames() {
+		c, up := m.fleet.classes[name], 1.0
+		if c.isAway() != nil {
+			up = 0
+		}
+		c.mu.Lock()
+		size := c.size.Bytes
+		c.mu.Unlock()
+		ch <- prometheus.MustNewConstMetric(m.up, prometheus.GaugeValue, up, name)
+		ch <- prometheus.MustNewConstMetric(m.bytes, prometheus.GaugeValue, float64(size), name)
+	}
+}
+
+// moved says how long requests had to wait for a move.
+func (m *metrics) moved(took time.Duration, err error) {
+	if err != nil {
+		m.failures.Inc()
+		return
+	}
+	m.moves.Observe(took.Seconds())
 }
 
 // collectServers tells of the servers.

@@ -124,15 +124,17 @@ func (h *hosted) prefers(name string) bool {
 
 // claimed is the log that a plane writes to while this server is its owner, which it is by a fence.
 type claimed struct {
-	db    store.DB
-	fence int64
+	db      store.DB
+	fence   int64
+	class   *class
+	storage storage
 }
 
 // claim makes this server the owner of a plane.
 func (f *Fleet) claim(ctx context.Context, h *hosted) (*claimed, error) {
 	o := f.owners.Load()
 	if o == nil {
-		return &claimed{db: f.on.DB}, nil
+		return f.take(ctx, h, nil, 0)
 	}
 	fence, owner, err := o.Claim(ctx, h.uid)
 	switch {
@@ -141,7 +143,11 @@ func (f *Fleet) claim(ctx context.Context, h *hosted) (*claimed, error) {
 	case owner != nil:
 		return nil, &elsewhereError{owner}
 	}
-	return &claimed{o.Fence(f.on.DB, h.uid, fence, func() { f.lose(h, fence) }), fence}, nil
+	own, err := f.take(ctx, h, o, fence)
+	if err != nil {
+		f.release(h, fence, owners.Asleep()) // another server may reach where it lies
+	}
+	return own, err
 }
 
 // releaseTimeout bounds giving up a plane. If it fails this server stays the owner of a plane that is asleep.
@@ -182,6 +188,9 @@ func (f *Fleet) place(ctx context.Context, uid string) error {
 	o := f.owners.Load()
 	if h == nil || o == nil {
 		return nil
+	}
+	if h.restless() {
+		f.moves.AddAfter(uid, 0)
 	}
 	switch owner, wanted := o.Owner(h.uid); {
 	case owner == o.Self():

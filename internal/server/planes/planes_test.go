@@ -74,7 +74,7 @@ func startWith(t testing.TB, cfg *config.Config, given process.Given) *ground {
 		t.Fatal(err)
 	}
 	g := &ground{Fleet: New(cfg, on, server.Seams{}), certs: map[string]*x509.Certificate{}}
-	root := server.New(cfg, on, server.Seams{Front: g.Front, Certificate: g.Certificate, Planes: g, Transfers: g.ServeTransfer})
+	root := server.New(cfg, on, server.Seams{Front: g.Front, Certificate: g.Certificate, Planes: g, Transfers: g.ServeTransfer, Admit: g.Admit()})
 	if err := root.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +103,11 @@ func startWith(t testing.TB, cfg *config.Config, given process.Given) *ground {
 		t.Fatal("the fleet did not come up")
 	}
 	return g
+}
+
+// usage is what is stored with a prefix in the log of the root.
+func (g *ground) usage(ctx context.Context, prefix string) (objects, size int64, err error) {
+	return usage(ctx, g.on.DB, prefix)
 }
 
 func firstOf(errs ...error) error {

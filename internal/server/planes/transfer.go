@@ -147,7 +147,7 @@ func (f *Fleet) export(w http.ResponseWriter, r *http.Request, h *hosted) error 
 	if !under.imported && !h.awaitMade(r.Context()) {
 		return conflict(h, "the plane is not ready")
 	}
-	db, err := f.laid(r.Context(), h.uid, under, f.on.DB)
+	db, err := f.stored(r.Context(), h, under)
 	if errors.Is(err, errAwaitsImport) {
 		return conflict(h, "%w", err)
 	}
@@ -182,13 +182,20 @@ type export struct {
 
 // page reads the next keys.
 func (e *export) page(ctx context.Context, from string) (page []kv.KeyValue, err error) {
-	size := 0
-	_, err = e.db.Range(ctx, kv.Range{Key: from, End: kv.PrefixEnd(e.prefix), Rev: e.at, Limit: pageKeys}, func(k kv.KeyValue) bool {
-		page = append(page, k)
-		size += len(k.Value)
-		return size < pageBytes
-	})
-	return page, err
+	return pageOf(ctx, e.db, from, e.prefix, e.at)
+}
+
+// stored returns the log of a plane, for who only reads it.
+func (f *Fleet) stored(ctx context.Context, h *hosted, under footing) (store.DB, error) {
+	s, err := f.storageOf(ctx, h.uid)
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.answering(s.class())
+	if err != nil {
+		return nil, apierrors.NewServiceUnavailable(err.Error())
+	}
+	return f.laid(ctx, h.uid, under, &s, c.db)
 }
 
 // stream writes all pages. Of what the plane's server keeps for itself nothing is written.

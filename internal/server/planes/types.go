@@ -37,6 +37,8 @@ type PlaneSpec struct {
 	Imported bool `json:"imported,omitempty"`
 	// Server is the name of the server that is to have it, of those that share an etcd; "", or one that does not run: any.
 	Server string `json:"server,omitempty"`
+	// StorageClass is the etcd that it is to lie in, one of --planes-storage; "": the log of the root.
+	StorageClass string `json:"storageClass,omitempty"`
 	// Limits bound what it may use.
 	Limits Limits `json:"limits,omitempty"`
 }
@@ -62,6 +64,8 @@ type PlaneStatus struct {
 	State string `json:"state,omitempty"`
 	// Server is the one on which it is awake, by the host and port at which the others reach it; nil: it is asleep, or there are no others.
 	Server *string `json:"server"`
+	// StorageClass is the one that it lies in; nil: it lies in the log of the root.
+	StorageClass *string `json:"storageClass"`
 	// Wakes is when it wakes by itself, because its controllers have something to do; nil: never.
 	Wakes *metav1.Time `json:"wakes"`
 	// Objects and Bytes are what is stored of its own, beside its base, as it was last counted.
@@ -81,6 +85,14 @@ func (s *PlaneStatus) server() string {
 		return ""
 	}
 	return *s.Server
+}
+
+// storageClass is the one that it lies in; "": the log of the root.
+func (s *PlaneStatus) storageClass() string {
+	if s.StorageClass == nil {
+		return ""
+	}
+	return *s.StorageClass
 }
 
 // PlaneTemplate is what control planes begin with.

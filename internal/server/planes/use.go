@@ -2,6 +2,7 @@ package planes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -102,9 +103,12 @@ func (f *Fleet) describe(ctx context.Context, h *hosted, p *Plane) error {
 	if due && bounds != nil && bounds.wrote.Swap(false) || now.objects == 0 {
 		var err error
 		now.counted = at
-		if now.objects, now.bytes, err = f.usage(ctx, h.prefix()+"/"); err != nil {
+		if now.objects, now.bytes, err = f.count(ctx, h); err != nil {
 			if bounds != nil {
 				bounds.wrote.Store(true)
+			}
+			if errors.Is(err, errSilent) {
+				return nil // the status says so
 			}
 			return err
 		}
@@ -117,6 +121,23 @@ func (f *Fleet) describe(ctx context.Context, h *hosted, p *Plane) error {
 	defer h.mu.Unlock()
 	h.told = now
 	return nil
+}
+
+// count counts what is stored of a plane, which nobody waits long for.
+func (f *Fleet) count(ctx context.Context, h *hosted) (objects, bytes int64, err error) {
+	c, err := f.answering(h.lying())
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", errSilent, err)
+	}
+	if c.name != "" {
+		within, cancel := context.WithTimeout(ctx, classPatience)
+		defer cancel()
+		if objects, bytes, err = usage(within, c.db, h.prefix()+"/"); err != nil {
+			err = fmt.Errorf("%w: %w", errSilent, err)
+		}
+		return objects, bytes, err
+	}
+	return usage(ctx, c.db, h.prefix()+"/")
 }
 
 // judge sets the condition that says whether something was refused because of the limits. A plane of which nothing ever was has none.

@@ -144,6 +144,25 @@ func (o *Owners) Forget(ctx context.Context, plane types.UID) error {
 	return err
 }
 
+// Owns is the condition that this server is the owner of a plane by a fence.
+func (o *Owners) Owns(plane types.UID, fence int64) kv.Condition {
+	return kv.Condition{Key: ownersPrefix + string(plane), N: fence}
+}
+
+// Holds asks the log whether this server is the owner of a plane by a fence.
+func (o *Owners) Holds(ctx context.Context, plane types.UID, fence int64) (bool, error) {
+	key := ownersPrefix + string(plane)
+	var is *kv.KeyValue
+	a, err := o.DB.Range(ctx, kv.Range{Key: key}, func(k kv.KeyValue) bool { is = &k; return false })
+	if err != nil {
+		return false, err
+	}
+	if is != nil && is.ModRevision == fence {
+		return true, nil
+	}
+	return false, o.corrected(ctx, []string{key}, &kv.Committed{Rev: a.Rev, Else: []*kv.KeyValue{is}})
+}
+
 // Planes returns all planes of which the log says something.
 func (o *Owners) Planes() []types.UID {
 	o.mu.RLock()

@@ -1,0 +1,516 @@
+package planes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/process"
+	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
+)
+
+// logs are that of a root and those of two storage classes, which outlive servers.
+type logs struct{ root, a, b *memory.DB }
+
+func newLogs(t *testing.T) *logs {
+	l := &logs{memory.New(clock.RealClock{}), memory.New(clock.RealClock{}), memory.New(clock.RealClock{})}
+	for _, db := range []*memory.DB{l.root, l.a, l.b} {
+		t.Cleanup(func() { _ = db.Close() })
+	}
+	// Their revisions differ much.
+	for range 5000 {
+		if _, err := l.b.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: "other"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}
+
+// given are the logs for a process, as around has them.
+func (l *logs) given(around func(name string, db store.DB) store.DB) process.Given {
+	if around == nil {
+		around = func(_ string, db store.DB) store.DB { return db }
+	}
+	return process.Given{DB: around("", l.root), Classes: []process.Class{{Name: "a", DB: around("a", l.a)}, {Name: "b", DB: around("b", l.b)}}}
+}
+
+// has returns in which logs something of a plane is, without its mark.
+func (l *logs) has(t *testing.T, uid types.UID) (where []string) {
+	t.Helper()
+	for name, db := range map[string]store.DB{"": l.root, "a": l.a, "b": l.b} {
+		n, _, err := usage(t.Context(), db, markOf(uid)+"/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			where = append(where, name)
+		}
+	}
+	return where
+}
+
+// lie has a plane lie in a class, and waits until it does.
+func (g *ground) lie(t *testing.T, plane, class string) {
+	t.Helper()
+	g.wantClass(t, plane, class)
+	g.await(t, plane, func(p *Plane) bool {
+		return p.Status.storageClass() == class && meta.IsStatusConditionTrue(p.Status.Conditions, stored)
+	})
+}
+
+func (g *ground) wantClass(t *testing.T, plane, class string) {
+	t.Helper()
+	if err := g.root.Do(t.Context(), http.MethodPatch, planesPath+"/"+plane, apiclient.MergePatch, map[string]any{"spec": map[string]any{"storageClass": class}}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A plane lies in the storage class that it names, and nowhere else; it can only name one that there is.
+func TestStorageClass(t *testing.T) {
+	l := newLogs(t)
+	g := startWith(t, settings(t.TempDir()), l.given(nil))
+	p := g.create(t, "one", PlaneSpec{StorageClass: "a"})
+	g.must(t, "one", "POST", configMaps, `{"metadata":{"name":"c"}}`, nil)
+	if where := l.has(t, p.UID); !slices.Equal(where, []string{"a"}) || p.Status.storageClass() != "a" {
+		t.Errorf("it lies in %q, and its status says %q", where, p.Status.storageClass())
+	}
+	for _, err := range []error{
+		g.tryCreate(t, "two", PlaneSpec{StorageClass: "c"}),
+		g.root.Do(t.Context(), http.MethodPatch, planesPath+"/one", apiclient.MergePatch, map[string]any{"spec": map[string]any{"storageClass": "c"}}, nil),
+	} {
+		if err == nil || !strings.Contains(err.Error(), `there is no storage class "c": this server has [a b]`) {
+			t.Error(err)
+		}
+	}
+	// Views of many planes are made of the root's log.
+	code, body := g.ask(t, "one", "one", "POST", "/apis/planes.kanzen.io/v1/bindings", `{"apiVersion":"planes.kanzen.io/v1","kind":"Binding","metadata":{"name":"x"},"spec":{"export":{"plane":"p","name":"x"}}}`)
+	if code != http.StatusForbidden || !strings.Contains(body, "lies in a storage class") {
+		t.Error(code, body)
+	}
+	g.delete(t, "one", nil)
+	eventually(t, "the plane stays", func() bool { return g.find("one") == nil })
+	if where := l.has(t, p.UID); len(where) > 0 {
+		t.Errorf("something of a plane that is gone is left in %q", where)
+	}
+	if at, err := readMark(t.Context(), l.a, p.UID); at != 0 || err != nil {
+		t.Errorf("its mark is left: %v", err)
+	}
+	if s, err := g.storageOf(t.Context(), p.UID); s.at != 0 || err != nil {
+		t.Errorf("its record is left: %v", err)
+	}
+}
+
+// TestMoveStorage moves a plane between servers and storage classes while it is written to and watched: no write that was acknowledged is
+// lost, no watch misses an event, sees one twice or has to list anew, what clients have read before they can change, and nobody waits long.
+func TestMoveStorage(t *testing.T) {
+	l := newLogs(t)
+	s := &several{db: l.root}
+	for range 2 {
+		cfg := settings(t.TempDir())
+		cfg.NoListener, cfg.BindAddress, cfg.SecurePort = false, net.IPv4(127, 0, 0, 1), 0
+		cfg.EtcdServers = []string{"http://given.example:2379"}
+		s.all = append(s.all, startWith(t, cfg, l.given(nil)))
+	}
+	a := s.all[0]
+	one := a.create(t, "one", PlaneSpec{})
+	c := a.over(t, "one")
+	old := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default"}}
+	if err := c.Do(t.Context(), http.MethodPost, configMaps, "application/json", &old, &old); err != nil {
+		t.Fatal(err)
+	}
+	var list corev1.ConfigMapList
+	if err := c.Do(t.Context(), http.MethodGet, configMaps, "", nil, &list); err != nil {
+		t.Fatal(err)
+	}
+	var watches [4]counting
+	for n := range watches {
+		go watches[n].follow(t, s.all[n%2].over(t, "one"), list.ResourceVersion)
+	}
+	w := writer{c: c}
+	w.begin(t)
+	var events int64 // that are not creations of the writer
+	classes := []string{"a", "b", "", "b", "a", ""}
+	moves := 12
+	if testing.Short() {
+		moves = 6
+	}
+	for n := range moves {
+		if n%3 == 1 {
+			to := s.all[n/3%2]
+			a.prefer(t, "one", to.self())
+			a.await(t, "one", func(p *Plane) bool { return p.Status.State == awake && p.Status.server() == to.self() })
+		}
+		a.lie(t, "one", classes[n%len(classes)])
+		// As a controller does that has read it long before.
+		old.Data = map[string]string{"n": fmt.Sprint(n)}
+		stale := old
+		if err := c.Do(t.Context(), http.MethodPut, configMaps+"/old", "application/json", &old, &old); err != nil {
+			t.Fatalf("move %d: %v", n, err)
+		}
+		events++
+		if err := c.Do(t.Context(), http.MethodPut, configMaps+"/old", "application/json", &stale, nil); err == nil || !strings.Contains(err.Error(), "has been modified") {
+			t.Errorf("a change of what is not current: %v", err)
+		}
+		before := w.written.Load()
+		eventually(t, "nothing is written after a move", func() bool { return w.written.Load() > before+20 })
+	}
+	w.end()
+	written := w.written.Load()
+	for _, g := range s.all {
+		if err := g.over(t, "one").Do(t.Context(), http.MethodGet, configMaps+"?fieldSelector=metadata.name!=kube-root-ca.crt", "", nil, &list); err != nil || int64(len(list.Items)) != written+1 {
+			t.Errorf("%d were written, %d are there: %v", written+1, len(list.Items), err)
+		}
+	}
+	for n := range watches {
+		for end := time.Now().Add(10 * time.Second); watches[n].seen.Load() < written+events && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		}
+		if seen := watches[n].seen.Load(); watches[n].twice.Load() || watches[n].relists.Load() > 0 || seen != written+events {
+			t.Errorf("watch %d: %d events of %d writes, %d lists anew, twice: %v", n, seen, written+events, watches[n].relists.Load(), watches[n].twice.Load())
+		}
+	}
+	last := classes[(moves-1)%len(classes)]
+	eventually(t, "something is left where the plane does not lie", func() bool { return slices.Equal(l.has(t, one.UID), []string{last}) })
+	t.Logf("%d moves, %d writes, none took longer than %v", moves, written, time.Duration(w.longest.Load()))
+}
+
+// writer creates ConfigMaps in a plane, one after the other.
+type writer struct {
+	c                apiclient.Client
+	written, longest atomic.Int64
+	stop, done       chan struct{}
+}
+
+func (w *writer) begin(t *testing.T) {
+	w.stop, w.done = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(w.done)
+		for n := 0; ; n++ {
+			select {
+			case <-w.stop:
+				return
+			default:
+			}
+			began := time.Now()
+			for t.Context().Err() == nil {
+				err := w.c.Do(t.Context(), http.MethodPost, configMaps, "application/json", map[string]any{"metadata": map[string]any{"name": fmt.Sprint("c", n)}}, nil)
+				if err == nil || strings.Contains(err.Error(), "already exists") {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			w.written.Add(1)
+			w.longest.Store(max(w.longest.Load(), int64(time.Since(began))))
+		}
+	}()
+}
+
+func (w *writer) end() {
+	close(w.stop)
+	<-w.done
+}
+
+// crashing is the logs of a process that ends when it has written so many times at the keys of planes: from then on all fails. The last
+// write may be carried out.
+type crashing struct {
+	left atomic.Int64
+	does bool // the last write is carried out
+	dead atomic.Bool
+}
+
+var errDead = errors.New("the process has ended")
+
+type mortal struct {
+	store.DB
+	of *crashing
+}
+
+// Commit is part of store.DB.
+func (m *mortal) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
+	counts := slices.ContainsFunc(t.Then, func(o kv.Op) bool { return strings.HasPrefix(o.Key, Prefix) || strings.HasPrefix(o.Key, storagePrefix) })
+	if m.of.dead.Load() {
+		return kv.Committed{}, errDead
+	}
+	if counts && m.of.left.Add(-1) == 0 {
+		m.of.dead.Store(true)
+		if m.of.does {
+			_, _ = m.DB.Commit(ctx, t)
+		}
+		return kv.Committed{}, errDead
+	}
+	return m.DB.Commit(ctx, t)
+}
+
+// Range is part of store.DB.
+func (m *mortal) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
+	if m.of.dead.Load() {
+		return kv.Answer{}, errDead
+	}
+	return m.DB.Range(ctx, r, yield)
+}
+
+// TestMoveCrash ends a server at each write of a move, before and after it is done. The next one finds every object, with its
+// resourceVersion, goes on with the move, and leaves nothing.
+func TestMoveCrash(t *testing.T) {
+	for _, path := range [][2]string{{"", "a"}, {"b", "a"}, {"a", ""}} {
+		t.Run(path[0]+" to "+path[1], func(t *testing.T) {
+			t.Parallel()
+			for n := int64(1); ; n++ {
+				survived := testMoveCrash(t, path[0], path[1], n, n%2 == 0)
+				if !testing.Short() {
+					testMoveCrash(t, path[0], path[1], n, n%2 != 0)
+				}
+				if survived {
+					t.Logf("a move writes %d times", n-1)
+					return
+				}
+				if testing.Short() {
+					n += 2
+				}
+			}
+		})
+	}
+}
+
+func testMoveCrash(t *testing.T, from, to string, writes int64, does bool) (survived bool) {
+	t.Helper()
+	l := newLogs(t)
+	cfg := settings(t.TempDir())
+	end := &crashing{does: does}
+	g := startWith(t, cfg, l.given(func(_ string, db store.DB) store.DB { return &mortal{db, end} }))
+	p := g.create(t, "one", PlaneSpec{StorageClass: from})
+	for n := range 5 {
+		g.must(t, "one", "POST", configMaps, fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n), nil)
+	}
+	var before, after corev1.ConfigMapList
+	g.must(t, "one", "GET", configMaps, "", &before)
+	end.left.Store(writes)
+	g.wantClass(t, "one", to)
+	eventually(t, "the move does not end", func() bool {
+		s, err := g.storageOf(t.Context(), p.UID)
+		return end.dead.Load() || err == nil && s.class() == to && len(s.Left) == 0
+	})
+	survived = !end.dead.Load()
+	end.dead.Store(true)
+	g.killed.Store(true)
+	g.stop()
+	next := startWith(t, cfg, l.given(nil))
+	defer next.stop()
+	next.must(t, "one", "GET", configMaps, "", &after)
+	if a, b := versions(&before), versions(&after); a != b {
+		t.Fatalf("after %d writes (%v) of a move:\n%s\nbefore it:\n%s", writes, does, b, a)
+	}
+	next.await(t, "one", func(p *Plane) bool {
+		return p.Status.storageClass() == to && meta.IsStatusConditionTrue(p.Status.Conditions, stored)
+	})
+	eventually(t, "something is left where the plane does not lie", func() bool { return slices.Equal(l.has(t, p.UID), []string{to}) })
+	next.must(t, "one", "GET", configMaps, "", &after)
+	if a, b := versions(&before), versions(&after); a != b {
+		t.Fatalf("after the move:\n%s\nbefore it:\n%s", b, a)
+	}
+	return survived
+}
+
+// versions are those of objects, without what a server makes for itself.
+func versions(list *corev1.ConfigMapList) (out string) {
+	for _, c := range list.Items {
+		if c.Name != "kube-root-ca.crt" {
+			out += fmt.Sprintf("%s %s %s\n", c.Name, c.UID, c.ResourceVersion)
+		}
+	}
+	return out
+}
+
+// outage is a log that can be away.
+type outage struct {
+	store.DB
+	mu   sync.Mutex
+	away bool
+}
+
+var errAway = errors.New("connection refused")
+
+func (o *outage) set(away bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.away = away
+}
+
+func (o *outage) err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.away {
+		return errAway
+	}
+	return nil
+}
+
+// Ping is part of store.DB.
+func (o *outage) Ping(ctx context.Context) error { return errors.Join(o.err(), o.DB.Ping(ctx)) }
+
+// Commit is part of store.DB.
+func (o *outage) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
+	if err := o.err(); err != nil {
+		return kv.Committed{}, err
+	}
+	return o.DB.Commit(ctx, t)
+}
+
+// Range is part of store.DB.
+func (o *outage) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
+	if err := o.err(); err != nil {
+		return kv.Answer{}, err
+	}
+	return o.DB.Range(ctx, r, yield)
+}
+
+// While the etcd of a storage class is away its planes wait, and say so; all others and the root go on. A plane that is deleted meanwhile
+// goes when it is back.
+func TestClassAway(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t)
+	var a *outage
+	g := startWith(t, settings(t.TempDir()), l.given(func(name string, db store.DB) store.DB {
+		if name != "a" {
+			return db
+		}
+		a = &outage{DB: db}
+		return a
+	}))
+	g.create(t, "one", PlaneSpec{StorageClass: "a"})
+	two := g.create(t, "two", PlaneSpec{StorageClass: "a"})
+	g.create(t, "other", PlaneSpec{StorageClass: "b"})
+	for _, name := range []string{"one", "two", "other"} {
+		g.must(t, name, "GET", configMaps, "", nil)
+		g.logged(g.find(name), g.find(name).sleep())
+	}
+	a.set(true)
+	p := g.await(t, "one", func(p *Plane) bool { return meta.IsStatusConditionFalse(p.Status.Conditions, stored) })
+	if c := meta.FindStatusCondition(p.Status.Conditions, stored); c.Reason != "NoAnswer" {
+		t.Errorf("%+v", c)
+	}
+	if code, _ := g.ask(t, "one", "one", "GET", configMaps, ""); code != http.StatusServiceUnavailable {
+		t.Error(code)
+	}
+	g.must(t, "other", "GET", configMaps, "", nil)
+	g.create(t, "new", PlaneSpec{})
+	if err := g.root.Do(t.Context(), http.MethodGet, "/readyz", "", nil, nil); err != nil {
+		t.Errorf("the root is not ready: %v", err)
+	}
+	if err := g.root.Do(t.Context(), http.MethodDelete, planesPath+"/two", "", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	a.set(false)
+	eventually(t, "a plane that was deleted while its etcd was away stays", func() bool { return g.find("two") == nil })
+	if where := l.has(t, two.UID); len(where) > 0 {
+		t.Errorf("something of it is left in %q", where)
+	}
+	g.await(t, "one", func(p *Plane) bool { return meta.IsStatusConditionTrue(p.Status.Conditions, stored) })
+	g.must(t, "one", "GET", configMaps, "", nil)
+}
+
+// A plane is never taken for an empty one, or moved onto itself, because storage classes are not what they were.
+func TestWrongClass(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t)
+	cfg := settings(t.TempDir())
+	g := startWith(t, cfg, l.given(nil))
+	p := g.create(t, "one", PlaneSpec{StorageClass: "a"})
+	g.must(t, "one", "POST", configMaps, `{"metadata":{"name":"c"}}`, nil)
+	g.stop()
+	given := l.given(nil)
+	given.Classes[0].DB = given.Classes[1].DB // another etcd
+	g = startWith(t, cfg, given)
+	if code, _ := g.ask(t, "one", "one", "GET", configMaps, ""); code != http.StatusServiceUnavailable {
+		t.Error(code)
+	}
+	g.stop()
+	given = l.given(nil)
+	given.Classes = given.Classes[1:] // none
+	g = startWith(t, cfg, given)
+	if code, _ := g.ask(t, "one", "one", "GET", configMaps, ""); code != http.StatusServiceUnavailable {
+		t.Error(code)
+	}
+	g.await(t, "one", func(p *Plane) bool {
+		c := meta.FindStatusCondition(p.Status.Conditions, stored)
+		return c != nil && c.Reason == "NotConfigured"
+	})
+	g.stop()
+	given = l.given(nil)
+	given.Classes[1].DB = given.Classes[0].DB // both are one
+	g = startWith(t, cfg, given)
+	g.wantClass(t, "one", "b")
+	g.await(t, "one", func(p *Plane) bool {
+		c := meta.FindStatusCondition(p.Status.Conditions, stored)
+		return c != nil && c.Reason == "MoveFailed" && strings.Contains(c.Message, errSameLog.Error())
+	})
+	g.must(t, "one", "GET", configMaps+"/c", "", nil)
+	if where := l.has(t, p.UID); !slices.Equal(where, []string{"a"}) {
+		t.Error(where)
+	}
+}
+
+// A server that has lost a plane neither writes nor reads where the plane lay, whatever it believes, and does not tell that its objects
+// were removed there.
+func TestTenure(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t)
+	f := &Fleet{cfg: &config.Config{}}
+	uid := types.UID("3f1c2d3e-0000-4000-8000-000000000001")
+	first, err := f.fence(t.Context(), l.a, uid, true, always)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost atomic.Int64
+	before := &tenure{DB: l.a, mark: markOf(uid), rev: first, writes: true, lost: func() { lost.Add(1) }}
+	key := markOf(uid) + "/configmaps/default/c"
+	put, err := before.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: key, Value: []byte("1")}}})
+	if err != nil || !put.Held {
+		t.Fatal(put, err)
+	}
+	if _, err := f.fence(t.Context(), l.a, uid, false, func(context.Context) (bool, error) { return false, nil }); !errors.Is(err, errOvertaken) {
+		t.Errorf("who is not the owner has replaced the mark: %v", err)
+	}
+	if _, err := f.fence(t.Context(), l.a, uid, false, always); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := eraseWhile(t.Context(), l.a, markOf(uid)+"/", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := before.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: key}}}); !errors.Is(err, errEnded) {
+		t.Errorf("it writes: %v", err)
+	}
+	if _, err := before.Range(t.Context(), kv.Range{Key: key}, func(kv.KeyValue) bool { return true }); !errors.Is(err, errEnded) {
+		t.Errorf("it reads: %v", err)
+	}
+	told := ""
+	err = before.Watch(t.Context(), kv.Watch{Key: markOf(uid) + "/", Prefix: true, From: put.Rev}, func(events []kv.Event, _ int64) error {
+		for _, e := range events {
+			told += fmt.Sprint(string(e.Key), e.Deleted, " ")
+		}
+		return nil
+	})
+	if !errors.Is(err, errEnded) || told != key+"false " {
+		t.Errorf("it is told %q, %v", told, err)
+	}
+	if lost.Load() == 0 {
+		t.Error("it does not learn that it has lost the plane")
+	}
+}
