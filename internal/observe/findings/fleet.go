@@ -17,6 +17,17 @@ type Fleet struct {
 	Servers []*FleetServer // by name
 	Free    []FreePlane
 	Moving  []MovingPlane // those that moved most often first
+	Away    []AwayStorage // by class
+}
+
+// AwayStorage is a storage class of planes whose etcd does not answer.
+type AwayStorage struct {
+	Class  string
+	Since  time.Time // when the server noticed
+	Why    string
+	Planes int // that lie in it
+	// Some are a few of them.
+	Some []string
 }
 
 // FleetServer is a server that shares planes, or one that planes name.
@@ -67,6 +78,7 @@ func (l *look) fleet() {
 	l.freePlanes(f)
 	l.movingPlanes(f)
 	l.unevenLoad(f)
+	l.awayStorage(f)
 }
 
 func planeNamed(name string) v1alpha1.ObjectReference {
@@ -175,4 +187,30 @@ func (l *look) unevenLoad(f *Fleet) {
 	}
 	found.run("kanzen top --planes")
 	found.run("kanzen plane balance")
+}
+
+// awayStorage tells of etcds of planes that do not answer.
+func (l *look) awayStorage(f *Fleet) {
+	for n := range f.Away {
+		s := &f.Away[n]
+		if s.Planes == 0 {
+			continue
+		}
+		found := l.find("PlaneStorageAway", v1alpha1.SeverityError, s.Class, "the etcd of the storage class %s does not answer, and %s in it", s.Class, lying(s.Planes))
+		found.Since = metav1.NewTime(s.Since)
+		found.Impact = "these planes answer 503; the root and all other planes go on"
+		found.Cause = s.Why
+		for _, name := range s.Some {
+			of := planeNamed(name)
+			found.facts = append(found.facts, told{text: "plane " + name + " lies there", of: &of})
+		}
+		found.run("kubectl get planes -o wide")
+	}
+}
+
+func lying(n int) string {
+	if n == 1 {
+		return "1 plane lies"
+	}
+	return fmt.Sprintf("%d planes lie", n)
 }

@@ -69,6 +69,16 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, f)
 		}
 	}
+	fleet = &Fleet{Away: []AwayStorage{{Class: "far", Since: now.Add(-time.Minute), Why: "no route to host"}}}
+	if all := d.found(every); len(all) != 0 {
+		t.Errorf("an etcd in which no plane lies: %+v", all)
+	}
+	fleet.Away[0].Planes, fleet.Away[0].Some = 2, []string{"one", "two"}
+	f = one(d.found(every), "PlaneStorageAway")
+	if f == nil || f.Severity != "Error" || f.Summary != "the etcd of the storage class far does not answer, and 2 planes lie in it" || f.Cause != "no route to host" ||
+		!f.Since.Time.Equal(now.Add(-time.Minute)) || !slices.Contains(f.Evidence, "plane two lies there") {
+		t.Errorf("%+v", f)
+	}
 	fleet = nil
 	if all := d.found(every); len(all) != 0 {
 		t.Errorf("there are no other servers: %+v", all)

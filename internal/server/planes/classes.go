@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,9 +28,10 @@ type class struct {
 	db    store.DB
 	wakes chan struct{} // bounds how many planes start at a time
 
-	mu   sync.Mutex
-	away error   // why it does not answer; nil: it does; guarded by mu
-	size kv.Size // as it was last seen; guarded by mu
+	mu    sync.Mutex
+	away  error     // why it does not answer; nil: it does; guarded by mu
+	since time.Time // when that was noticed; guarded by mu
+	size  kv.Size   // as it was last seen; guarded by mu
 }
 
 const (
@@ -107,8 +107,8 @@ func (c *class) isAway() error {
 	return c.away
 }
 
-// look takes up whether the class answers, and reports whether that is another than before.
-func (c *class) look(ctx context.Context) (changed bool) {
+// look takes up whether the class answers now, and reports whether that is another than before.
+func (c *class) look(ctx context.Context, now time.Time) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	err := c.db.Ping(ctx)
@@ -125,7 +125,9 @@ func (c *class) look(ctx context.Context) (changed bool) {
 	if sized == nil {
 		c.size = size
 	}
-	changed = (c.away == nil) != (err == nil)
+	if changed = (c.away == nil) != (err == nil); changed {
+		c.since = now
+	}
 	c.away = err
 	return changed
 }
@@ -135,7 +137,7 @@ func (f *Fleet) followClass(ctx context.Context, c *class) {
 	every := f.on.Clock.NewTicker(lookEvery)
 	defer every.Stop()
 	for ctx.Err() == nil {
-		if c.look(ctx) && ctx.Err() == nil {
+		if c.look(ctx, f.on.Clock.Now()) && ctx.Err() == nil {
 			if err := c.isAway(); err != nil {
 				f.log.Warn("the etcd of a storage class does not answer; its planes wait, others go on", "class", c.name, "error", err)
 			} else {

@@ -17,13 +17,16 @@ import (
 // naming is how many planes are told of that name a server.
 const maxNaming = 5
 
-// State returns what is known of the servers and planes; nil: there are no other servers.
+// State returns what is known of the servers, planes and storage classes; nil: there are no other servers, and no class is away.
 func (f *Fleet) State() *findings.Fleet {
+	out := &findings.Fleet{Away: f.awayClasses()}
 	o := f.owners.Load()
-	if o == nil {
+	switch {
+	case o == nil && len(out.Away) == 0:
 		return nil
+	case o == nil:
+		return out
 	}
-	out := &findings.Fleet{}
 	servers, names := map[string]*findings.FleetServer{}, map[types.UID]string{}
 	for _, k := range o.Servers() {
 		servers[k.Name] = &findings.FleetServer{Name: k.Name, Runs: k.Server != nil, Heard: k.Heard}
@@ -66,6 +69,28 @@ func (f *Fleet) State() *findings.Fleet {
 	}
 	out.Moving = movesOf(o.Changes(), names)
 	slices.SortFunc(out.Free, func(a, b findings.FreePlane) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// awayClasses returns the storage classes whose etcds do not answer.
+func (f *Fleet) awayClasses() (out []findings.AwayStorage) {
+	lying := map[string][]string{}
+	for _, h := range f.all() {
+		class := h.lying()
+		lying[class] = append(lying[class], h.name)
+	}
+	for _, name := range f.classNames() {
+		c := f.classes[name]
+		c.mu.Lock()
+		away, since := c.away, c.since
+		c.mu.Unlock()
+		if away == nil {
+			continue
+		}
+		names := lying[name]
+		slices.Sort(names)
+		out = append(out, findings.AwayStorage{Class: name, Since: since, Why: away.Error(), Planes: len(names), Some: names[:min(len(names), maxNaming)]})
+	}
 	return out
 }
 

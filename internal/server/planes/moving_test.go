@@ -406,6 +406,9 @@ func TestClassAway(t *testing.T) {
 	if c := meta.FindStatusCondition(p.Status.Conditions, stored); c.Reason != "NoAnswer" {
 		t.Errorf("%+v", c)
 	}
+	if s := g.State(); s == nil || len(s.Away) != 1 || s.Away[0].Class != "a" || s.Away[0].Planes != 2 || s.Away[0].Since.IsZero() {
+		t.Errorf("to be found wrong: %+v", s)
+	}
 	if code, _ := g.ask(t, "one", "one", "GET", configMaps, ""); code != http.StatusServiceUnavailable {
 		t.Error(code)
 	}
@@ -424,6 +427,9 @@ func TestClassAway(t *testing.T) {
 	}
 	g.await(t, "one", func(p *Plane) bool { return meta.IsStatusConditionTrue(p.Status.Conditions, stored) })
 	g.must(t, "one", "GET", configMaps, "", nil)
+	if s := g.State(); s != nil {
+		t.Errorf("nothing is wrong any more: %+v", s)
+	}
 }
 
 // A plane is never taken for an empty one, or moved onto itself, because storage classes are not what they were.
