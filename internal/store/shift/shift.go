@@ -80,7 +80,7 @@ func (d *DB) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
 // condition is what a condition compares with in the log beneath. No key there has a revision before its first.
 func (d *DB) condition(c kv.Condition) int64 {
 	switch {
-	case c.N == 0 || c.Is == kv.Version:
+	case c.N <= 0 || c.Is == kv.Version:
 		return c.N
 	case c.N > d.by:
 		return c.N - d.by

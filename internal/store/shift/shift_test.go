@@ -161,3 +161,14 @@ func TestBefore(t *testing.T) {
 		t.Errorf("a key that does not exist had a revision of before: %+v %v", done, err)
 	}
 }
+
+// A revision below zero is no key's, and none of a key that does not exist.
+func TestBelowZero(t *testing.T) {
+	beneath := memory.New(clock.RealClock{})
+	t.Cleanup(func() { _ = beneath.Close() })
+	db := shift.New(beneath, 10, 0)
+	done, err := db.Commit(t.Context(), kv.Txn{If: []kv.Condition{{Key: "a", Is: kv.ModRevisionAtMost, N: -1}}, Then: []kv.Op{{Key: "a"}}})
+	if err != nil || done.Held {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
