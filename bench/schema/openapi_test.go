@@ -18,7 +18,7 @@ import (
 // Of v2 it compares the schemas, but for defaults, which kube-apiserver leaves
 // out later.
 func TestOpenAPI(t *testing.T) {
-	set, err := builtin.New(time.Unix(0, 0), nil)
+	set, err := builtin.New(time.Unix(0, 0), builtin.Served{})
 	if err != nil {
 		t.Fatal(err)
 	}
