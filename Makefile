@@ -28,7 +28,7 @@ DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKube
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Nobody debugs them: without what debuggers read, their programs are linked in two thirds of the time.
 TEST := $(GO) test -vet=off -ldflags '-s -w' -p $(shell expr $(PROCESSORS) + 2)
-E2E := KANZEN=$(CURDIR)/bin/kanzen KUBECTL=$(CURDIR)/bin/kanzen-kubectl $(TEST) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 3) -timeout 15m
+E2E := KANZEN=$(CURDIR)/bin/kanzen KUBECTL=$(CURDIR)/bin/kanzen-kubectl $(TEST) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 3) -timeout 25m
 
 # The Go tool is silent while it compiles; -v names each package, which the awk counts on one line.
 PROGRESS = 2>&1 | awk '/^[a-zA-Z0-9_.\/-]+$$/ { n++; if (n % 25 == 0) { printf "  compiled %d packages\r", n; fflush() } next } { print; fflush() } END { if (n) printf "  compiled %d packages\n", n }'
