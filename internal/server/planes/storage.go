@@ -61,9 +61,6 @@ func (s *storage) classes() []string {
 	return slices.Compact(all)
 }
 
-// isLeft reports whether something may be left in a class.
-func (s *storage) isLeft(class string) bool { return slices.Contains(s.Left, class) }
-
 // without returns the record without what is left in a class.
 func (s storage) without(class string) storage {
 	s.Left = slices.DeleteFunc(slices.Clone(s.Left), func(c string) bool { return c == class })
