@@ -75,8 +75,16 @@ func (c *Cluster) At(key string) *Store {
 // View returns the view of a kind, in the store that has its objects.
 func (c *Cluster) View(k Kind) *View { return c.At(k.Prefix).View(k) }
 
-// Forget drops a view, as Store.Forget does.
-func (c *Cluster) Forget(v *View) { v.store.Forget(v) }
+// Forget drops the view with a prefix, as Store.Forget does, if there is one.
+func (c *Cluster) Forget(prefix string) {
+	s := c.At(prefix)
+	s.mu.Lock()
+	v := s.views[prefix]
+	s.mu.Unlock()
+	if v != nil {
+		s.Forget(v)
+	}
+}
 
 // each calls f for all stores at the same time, and returns the first error.
 func (c *Cluster) each(ctx context.Context, f func(ctx context.Context, s *Store) error) error {

@@ -88,6 +88,9 @@ func (d *definition) cameBefore(other *definition) bool {
 // definition. An older definition keeps its names.
 func (d *definition) young(now time.Time) bool { return now.Sub(d.created) < time.Minute }
 
+// prefix is where the objects lie in the log, without the slash at the end.
+func (d *definition) prefix() string { return d.group + "/" + d.accepted.Plural }
+
 // servesAlike reports whether the serving state of one definition also fits the other.
 func servesAlike(a, b *definition) bool {
 	return a.uid == b.uid && a.generation == b.generation && a.servable() == b.servable() && a.terminating == b.terminating &&

@@ -3,6 +3,7 @@ package crd
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -32,6 +33,9 @@ func (s *Server) resource(d *definition) *catalog.Resource {
 		Kind:          d.accepted.Kind, Namespaced: d.namespaced, Custom: true, Listed: d.established, Storage: d.storage(),
 		Endpoint: func(version string) (*engine.Endpoint, error) {
 			ep, err := d.serving.endpoint(version)
+			if errors.Is(err, errDeleted) { // the request was on its way
+				return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "", apischema.GroupResource{Group: d.group, Resource: d.accepted.Plural}, "", "", 0, true)
+			}
 			if err != nil {
 				s.Log.Error("a custom resource cannot be served", "definition", d.name, "error", err)
 				return nil, apierrors.NewInternalError(errors.New("error resolving resource"))
@@ -85,7 +89,7 @@ func (d *definition) described(name string) *engine.Resource {
 	n, v := d.accepted, d.version(name)
 	r := &engine.Resource{
 		Plural: n.Plural, Singular: n.Singular, Kind: n.Kind, ShortNames: n.ShortNames, Categories: n.Categories,
-		Namespaced: d.namespaced, Prefix: d.group + "/" + n.Plural, Hub: d.gv(d.storage()), Verbs: slices.Clone(verbs),
+		Namespaced: d.namespaced, Prefix: d.prefix(), Hub: d.gv(d.storage()), Verbs: slices.Clone(verbs),
 	}
 	if d.terminating {
 		r.Verbs = slices.Clone(verbsTerminating)

@@ -64,6 +64,9 @@ func (s *Server) put(d *definition) {
 	} else {
 		d.serving = newServing(s, d)
 	}
+	if old != nil && old.uid != d.uid {
+		old.serving.forget() // before the new definition is served, whose objects lie in the same place
+	}
 	g[d.name] = d
 	s.publish(d)
 	var look []string
@@ -86,9 +89,6 @@ func (s *Server) replaced(old, d *definition) {
 		return
 	}
 	old.serving.retire()
-	if old.uid != d.uid {
-		old.serving.forget()
-	}
 }
 
 // wrote indexes a definition that the controller has written, before the log delivers it: the accepted names are taken

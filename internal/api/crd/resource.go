@@ -40,7 +40,7 @@ func (s *serving) resource(name string) (*engine.Resource, error) {
 		Plural: names.Plural, Singular: names.Singular, Kind: names.Kind, ListKind: names.ListKind,
 		ShortNames: names.ShortNames, Categories: names.Categories,
 		Namespaced: s.def.namespaced,
-		Prefix:     s.def.group + "/" + names.Plural,
+		Prefix:     s.def.prefix(),
 		Hub:        k.gvk.GroupVersion(),
 		Codec:      s.codec(name),
 		Types: func() (fieldmanager.Types, error) {

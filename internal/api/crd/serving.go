@@ -2,6 +2,7 @@ package crd
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,6 +28,7 @@ type serving struct {
 	endpoints map[string]*engine.Endpoint               // by version
 	schemas   map[string]*schema.Schema                 // by version
 	retired   bool
+	forgotten bool
 }
 
 func newServing(s *Server, d *definition) *serving {
@@ -39,6 +41,9 @@ func (s *serving) endpoint(version string) (*engine.Endpoint, error) {
 	defer s.mu.Unlock()
 	if ep := s.endpoints[version]; ep != nil {
 		return ep, nil
+	}
+	if s.forgotten { // nobody would forget the view that a new endpoint made
+		return nil, errDeleted
 	}
 	if s.spec == nil {
 		i := s.def.item
@@ -124,9 +129,14 @@ func (s *serving) view() *store.View {
 	return nil
 }
 
-// forget drops the cached objects, after the definition and its objects were deleted.
+// errDeleted says that a definition was deleted before it was asked for.
+var errDeleted = errors.New("the definition was deleted")
+
+// forget drops the cached objects, after the definition and its objects were deleted. They may have been read by an earlier state of the
+// same definition, and not by this one.
 func (s *serving) forget() {
-	if v := s.view(); v != nil {
-		s.server.Store.Forget(v)
-	}
+	s.mu.Lock()
+	s.forgotten = true
+	s.mu.Unlock()
+	s.server.Store.Forget(s.def.prefix() + "/")
 }
