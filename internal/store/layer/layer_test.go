@@ -23,22 +23,9 @@ func (k keys) Len() int           { return len(k) }
 func (k keys) Key(n int) string   { return k[n] }
 func (k keys) Value(n int) []byte { return []byte("base of " + k[n]) }
 
-type closing struct {
-	*layer.DB
-	close func() error
-}
-
-func (c closing) Close() error { return c.close() }
-
 // On a base whose keys nobody asks for it is a log as any other.
 func TestSuite(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.Engine {
-		db := memory.New(clock.RealClock{})
-		t.Cleanup(func() { _ = db.Close() })
-		return storetest.Engine{Open: func(testing.TB) storetest.DB {
-			return closing{layer.New(db, "/elsewhere/", keys{"a", "b"}), func() error { return nil }}
-		}}
-	})
+	storetest.RunOver(t, func(beneath store.DB) store.DB { return layer.New(beneath, "/elsewhere/", keys{"a", "b"}) })
 }
 
 // TestAsStored asks a log on a base, and one in which the same keys are stored, the same questions.

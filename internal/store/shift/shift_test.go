@@ -16,22 +16,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/storetest"
 )
 
-type closing struct {
-	store.DB
-	close func() error
-}
-
-func (c closing) Close() error { return c.close() }
-
 // A log that is not shifted, and of which everything can be read, is one as any other.
 func TestSuite(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.Engine {
-		db := memory.New(clock.RealClock{})
-		t.Cleanup(func() { _ = db.Close() })
-		return storetest.Engine{Open: func(testing.TB) storetest.DB {
-			return closing{shift.New(db, 0, 0), func() error { return nil }}
-		}}
-	})
+	storetest.RunOver(t, func(beneath store.DB) store.DB { return shift.New(beneath, 0, 0) })
 }
 
 // TestAsBeneath asks a shifted log, and one to which the same happens, the same questions: all revisions in the answers differ by the shift.

@@ -16,22 +16,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/store/storetest"
 )
 
-type closing struct {
-	store.DB
-	close func() error
-}
-
-func (c closing) Close() error { return c.close() }
-
 // A log of which nothing was carried is one as any other.
 func TestSuite(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.Engine {
-		db := memory.New(clock.RealClock{})
-		t.Cleanup(func() { _ = db.Close() })
-		return storetest.Engine{Open: func(testing.TB) storetest.DB {
-			return closing{splice.New(splice.Part{DB: db}), func() error { return nil }}
-		}}
-	})
+	storetest.RunOver(t, func(beneath store.DB) store.DB { return splice.New(splice.Part{DB: beneath}) })
 }
 
 // moving is a log whose keys are carried from one log to another now and then, and a log that stays, to which the same happens.

@@ -13,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
+	"github.com/kanzen-io/kanzen/internal/store/memory"
 )
 
 // DB is an open database.
@@ -31,6 +34,20 @@ type Engine struct {
 	// operations, or restart a server. Optional.
 	Faults []func(db DB, r *rand.Rand)
 }
+
+// RunOver judges a kind of logs that lie on another one: lay puts one on a log in memory.
+func RunOver(t *testing.T, lay func(beneath store.DB) store.DB) {
+	Run(t, func(t testing.TB) Engine {
+		beneath := memory.New(clock.RealClock{})
+		t.Cleanup(func() { _ = beneath.Close() })
+		return Engine{Open: func(testing.TB) DB { return over{lay(beneath)} }}
+	})
+}
+
+// over is a log that is closed with the one beneath it.
+type over struct{ store.DB }
+
+func (over) Close() error { return nil }
 
 // Run judges a kind of databases. empty makes a new one.
 func Run(t *testing.T, empty func(t testing.TB) Engine) {
