@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,7 +70,7 @@ const maxMessage = 1000
 // event has an Event of a plane stored. It does not wait.
 func (f *Fleet) event(h *hosted, kind, reason, message string) {
 	now := metav1.NewTime(f.on.Clock.Now())
-	e := &corev1.Event{Type: kind, Reason: reason, Message: message[:min(len(message), maxMessage)], FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	e := &corev1.Event{Type: kind, Reason: reason, Message: strings.ToValidUTF8(message[:min(len(message), maxMessage)], ""), FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source:         corev1.EventSource{Component: "kanzen", Host: f.name()},
 		InvolvedObject: corev1.ObjectReference{APIVersion: Group + "/" + Version, Kind: "Plane", Name: h.name, UID: h.uid}}
 	e.GenerateName, e.Namespace = h.name+"-", metav1.NamespaceDefault // that of Events of what is in no namespace

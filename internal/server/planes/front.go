@@ -15,6 +15,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 )
@@ -128,20 +129,18 @@ func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name str
 		return
 	}
 	defer limit.done(watching)
-	if _, err := f.answering(h.lying()); errors.Is(err, errSilent) { // what is asked would wait as long as its client does
-		h.refused.start.Add(1)
-		w.Header().Set("Retry-After", "1")
-		f.refuse(w, r, name, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane is not available: the etcd that it lies in does not answer")
-		return
+	var p *server.Plane
+	_, err := f.answering(h.lying())
+	if !errors.Is(err, errSilent) { // otherwise what is asked would wait as long as its client does
+		p, err = h.enter(r.Context())
 	}
-	p, err := h.enter(r.Context())
 	var elsewhere *elsewhereError
 	if errors.As(err, &elsewhere) {
 		f.pass(w, original, name, as, watching, elsewhere.owner)
 		return
 	}
 	if err != nil {
-		if r.Context().Err() == nil && !errors.Is(err, errOver) && !errors.Is(err, errFull) && !errors.Is(err, errAwaitsImport) {
+		if r.Context().Err() == nil && !errors.Is(err, errOver) && !errors.Is(err, errFull) && !errors.Is(err, errAwaitsImport) && !errors.Is(err, errSilent) {
 			f.log.Error("a plane could not be started", "plane", name, "error", err)
 		}
 		h.refused.start.Add(1)

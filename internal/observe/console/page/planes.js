@@ -1,4 +1,4 @@
-// The planes below the server, by use.
+// The planes below the server, by use, and the servers that share them.
 
 import { denied, list, read } from './api.js';
 import { ago, bytes, card, clock, copied, count, el, hash, link, quoted, rate, table } from './dom.js';
