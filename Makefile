@@ -76,7 +76,7 @@ test-peer: build $(if $(shell command -v cc),bench/peer/bin/kine)
 RECORD_TESTS := KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 30m
 # What tests hold kanzen against where asking kube-apiserver anew would cost it a start each time: asked again, and written down.
 record: build bench/peer/bin/kube-apiserver bench/peer/bin/kube-controller-manager
-	cd test && $(RECORD_TESTS) . -record -run 'TestManifestRefusals|TestForwardCompatible|TestEmulatedVersions|TestOpenAPIOfLess'
+	cd test && $(RECORD_TESTS) . -record -run 'TestManifestRefusals|TestForwardCompatible|TestEmulatedVersions|TestOpenAPIOfServed'
 	cd test && $(RECORD_TESTS) ./peers ./cbor ./controllers ./metrics -record -run 'TestAcross|TestVersions|TestStandIn|TestAddress|TestStorageVersionsFirst|TestSockets|TestPodGroupProtection|TestPoolStatus|TestStorageVersions|TestNativeHistograms'
 	cd test && $(RECORD_TESTS) ./authz ./authz/matrix -record -run 'TestAgainstPeer|TestPathsAgainstPeer'
 
