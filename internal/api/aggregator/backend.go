@@ -40,7 +40,7 @@ func (b *backend) loops() []*loop { return []*loop{b.probe, b.discover, b.docume
 // close ends the loops and connections. Requests that are being served go on.
 func (b *backend) close() {
 	b.cancel()
-	b.transports.close()
+	b.forget()
 }
 
 // all returns the current APIServices of the backend, sorted by name.

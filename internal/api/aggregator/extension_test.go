@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,9 +33,9 @@ type extension struct {
 	ca      []byte
 	handler atomic.Pointer[http.Handler]
 	server  *httptest.Server
-	// connections counts those that were opened. With http2Only, it refuses clients that do not speak HTTP/2.
+	// connections counts those that were opened. With http1Only, they speak HTTP/1.1.
 	connections atomic.Int64
-	http2Only   atomic.Bool
+	http1Only   atomic.Bool
 }
 
 // newExtension starts an extension server and creates its service. Its certificate is for the service, unless it is for
@@ -52,10 +51,10 @@ func newExtension(t testing.TB, s *kanzentest.Server, name string, h http.Handle
 	e.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*e.handler.Load()).ServeHTTP(w, r) }))
 	e.server.EnableHTTP2 = true
 	e.server.TLS = &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, ClientAuth: tls.RequestClientCert}
-	refusing := &tls.Config{Certificates: e.server.TLS.Certificates, NextProtos: []string{"other"}}
-	e.server.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if e.http2Only.Load() && !slices.Contains(hello.SupportedProtos, "h2") {
-			return refusing, nil
+	http1 := &tls.Config{Certificates: e.server.TLS.Certificates, ClientAuth: tls.RequestClientCert, NextProtos: []string{"http/1.1"}}
+	e.server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		if e.http1Only.Load() {
+			return http1, nil
 		}
 		return nil, nil // as it is
 	}
@@ -71,6 +70,14 @@ func newExtension(t testing.TB, s *kanzentest.Server, name string, h http.Handle
 	made(t, s, "/api/v1/namespaces/default/services", &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}})
 	return e
+}
+
+// serve registers ext.test/v1, and waits until it is served.
+func (e *extension) serve(t testing.TB, s *kanzentest.Server) {
+	t.Helper()
+	e.register(t, s, "ext.test", "v1")
+	awaitCondition(t, s, "v1.ext.test", "Passed")
+	awaitServed(t, s, "/apis/ext.test/v1")
 }
 
 // register creates an APIService of the extension server.

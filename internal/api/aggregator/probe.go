@@ -41,9 +41,6 @@ func (b *backend) check(ctx context.Context) error {
 		return nil
 	}
 	b.written.prune(services)
-	if b.lines != nil {
-		b.lines.prune()
-	}
 	if c := b.server.routable(ctx, b.key); c != nil {
 		for _, v := range services {
 			if err := b.write(ctx, v, *c); err != nil {
@@ -83,7 +80,7 @@ func (b *backend) check(ctx context.Context) error {
 			failed = err
 		}
 	}
-	if errors.Is(failed, errUnavailable) && b.broken == nil {
+	if errors.Is(failed, errUnavailable) {
 		b.forget()
 	}
 	return failed

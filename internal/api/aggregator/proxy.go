@@ -84,20 +84,15 @@ type forward struct {
 	service *service
 	address string
 	user    user.Info
-	// body is what was read of the request's body, which is all of it; nil: nothing was.
-	body []byte
 }
 
 func (f *forward) serve(w http.ResponseWriter, r *http.Request) {
-	backend := f.service.backend
-	transport := backend.shared
+	transport := f.service.backend.shared
 	if frontproxy.Upgrade(r.Header) != "" {
-		transport = backend.upgrade
-	} else if short(r) && backend.lines.fit() && f.exchange(w, r) {
-		return
+		transport = f.service.backend.upgrade
 	}
 	(&frontproxy.Forward{
-		Address: f.address, User: f.user, Transport: transport, Body: f.body, Check: f.redirects, Fail: f.fail,
+		Address: f.address, User: f.user, Transport: transport, Check: f.redirects, Fail: f.fail,
 		Buffers: buffers{r.Context(), f.server}, ErrorLog: f.server.silent,
 	}).Serve(w, r)
 }
@@ -108,14 +103,6 @@ func (f *forward) redirects(resp *http.Response) error {
 		refuseRedirect(resp)
 	}
 	return nil
-}
-
-// check is what frontproxy.Forward does with an answer that has come over a line.
-func (f *forward) check(resp *http.Response) error {
-	if err := frontproxy.Check(resp, false); err != nil {
-		return err
-	}
-	return f.redirects(resp)
 }
 
 // mayRedirect reports whether a redirect is passed on: only if that is allowed, and if it stays on this server.

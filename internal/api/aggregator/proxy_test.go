@@ -19,10 +19,16 @@ import (
 func served(t testing.TB, s *kanzentest.Server, mux *http.ServeMux) *extension {
 	t.Helper()
 	e := newExtension(t, s, "ext", mux)
-	e.register(t, s, "ext.test", "v1")
-	awaitCondition(t, s, "v1.ext.test", "Passed")
-	awaitServed(t, s, "/apis/ext.test/v1")
+	e.serve(t, s)
 	return e
+}
+
+// servedHTTP1 is served by one that speaks HTTP/1.1 only.
+func servedHTTP1(t testing.TB, s *kanzentest.Server, mux *http.ServeMux) {
+	t.Helper()
+	e := newExtension(t, s, "ext", mux)
+	e.http1Only.Store(true)
+	e.serve(t, s)
 }
 
 // What an extension server answers cannot lead clients elsewhere, fill the memory, or pass for whole when it is cut off.

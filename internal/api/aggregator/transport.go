@@ -19,11 +19,8 @@ type transports struct {
 	upgrade http.RoundTripper
 	// broken is the reason why there are no connections; nil: there are.
 	broken error
-	// lines are for short requests.
-	lines *lines
 	// forget closes the connections that no request uses, so that the next ones go to where the service leads now.
 	forget func()
-	close  func()
 }
 
 // errAuthorities means that a caBundle has no certificate.
@@ -32,15 +29,13 @@ var errAuthorities = errors.New("unable to load root certificates: unable to par
 func newTransports(s *Server, key backendKey) *transports {
 	config, err := tlsOf(s, key)
 	if err != nil {
-		return &transports{broken: err, close: func() {}}
+		return &transports{broken: err, forget: func() {}}
 	}
 	shared, upgrade := frontproxy.NewShared(s.Dial, config), frontproxy.NewUpgrade(s.Dial, config)
 	seen := &s.Metrics.certificates
-	lines := newLines(s, upgrade.DialContext, config)
 	return &transports{
-		shared: frontproxy.Retrying{Next: spanhttp.Transport(seen.Of(shared))}, upgrade: seen.Of(upgrade), lines: lines,
-		forget: func() { lines.close(func(*line) bool { return true }); shared.CloseIdleConnections() },
-		close:  func() { lines.end(); shared.CloseIdleConnections() },
+		shared: frontproxy.Retrying{Next: spanhttp.Transport(seen.Of(shared))}, upgrade: seen.Of(upgrade),
+		forget: shared.CloseIdleConnections,
 	}
 }
 

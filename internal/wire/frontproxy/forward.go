@@ -1,7 +1,6 @@
 package frontproxy
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -11,15 +10,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Forward passes one request on, and its answer back. All fields but Body, Header, Check and Buffers are required.
+// Forward passes one request on, and its answer back. All fields but Header, Check and Buffers are required.
 type Forward struct {
 	// Address is the other server's: host and port.
 	Address string
 	User    user.Info
 	// Transport has its connections: of NewUpgrade if the request wants to change its protocol, else of NewShared.
 	Transport http.RoundTripper
-	// Body is what was read of the request's body, which is all of it; nil: nothing was.
-	Body []byte
 	// Header is what this server says beside what is always said.
 	Header http.Header
 	// Check refuses answers by an error, and changes others.
@@ -57,19 +54,16 @@ func (f *Forward) rewrite(p *httputil.ProxyRequest) {
 	if f.upgrades {
 		h["Connection"], h["Upgrade"] = out.Header["Connection"], out.Header["Upgrade"]
 	}
-	out.URL, out.Host, out.Header = Target(in, f.Address), f.Address, h
-	Headers(in, f.User, f.Address, out.URL.EscapedPath(), h.Add)
+	out.URL, out.Host, out.Header = target(in, f.Address), f.Address, h
+	headers(in, f.User, f.Address, out.URL.EscapedPath(), h.Add)
 	for name, values := range f.Header {
 		h[name] = values
-	}
-	if len(f.Body) > 0 {
-		out.Body = io.NopCloser(bytes.NewReader(f.Body))
 	}
 }
 
 // modify prepares an answer for httputil.ReverseProxy.
 func (f *Forward) modify(resp *http.Response) error {
-	if err := Check(resp, f.upgrades); err != nil {
+	if err := check(resp, f.upgrades); err != nil {
 		return err
 	}
 	if f.Check != nil {
@@ -83,9 +77,9 @@ func (f *Forward) modify(resp *http.Response) error {
 	return nil
 }
 
-// Check refuses an answer that must not be passed on, and removes from others what only this server says: which scripts may
+// check refuses an answer that must not be passed on, and removes from others what only this server says: which scripts may
 // read it.
-func Check(resp *http.Response, upgrade bool) error {
+func check(resp *http.Response, upgrade bool) error {
 	for _, name := range [...]string{"Access-Control-Allow-Credentials", "Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin"} {
 		resp.Header.Del(name)
 	}

@@ -25,8 +25,8 @@ func Clean(path string) bool {
 	return true
 }
 
-// Target is the URL of a request to another server. Path and query are written anew from what was authorized.
-func Target(in *http.Request, address string) *url.URL {
+// target is the URL of a request to another server. Path and query are written anew from what was authorized.
+func target(in *http.Request, address string) *url.URL {
 	u := &url.URL{Scheme: "https", Host: address, Path: in.URL.Path}
 	if in.URL.RawQuery != "" {
 		u.RawQuery = in.URL.Query().Encode()
@@ -34,13 +34,13 @@ func Target(in *http.Request, address string) *url.URL {
 	return u
 }
 
-// Headers calls add with the headers of a request for another server: the client's, without its credentials and
+// headers calls add with the headers of a request for another server: the client's, without its credentials and
 // those that concern its connection, and what this server states: the user, the audit ID, and where the request came from.
-func Headers(in *http.Request, u user.Info, address, uri string, add func(name, value string)) {
+func headers(in *http.Request, u user.Info, address, uri string, add func(name, value string)) {
 	id := request.AuditIDFrom(in.Context())
 	for name, values := range in.Header {
 		name = textproto.CanonicalMIMEHeaderKey(name)
-		if stated(name) || name == "Content-Length" || HopByHop(name, in.Header["Connection"]) || id != "" && name == auditID {
+		if stated(name) || name == "Content-Length" || hopByHop(name, in.Header["Connection"]) || id != "" && name == auditID {
 			continue
 		}
 		for _, value := range values {
@@ -78,9 +78,9 @@ func hasPrefix(name, prefix string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
-// HopByHop reports whether a header concerns one connection only; connection are the values of its header Connection. Among
+// hopByHop reports whether a header concerns one connection only; connection are the values of its header Connection. Among
 // them are those that the HTTP libraries write by themselves.
-func HopByHop(name string, connection []string) bool {
+func hopByHop(name string, connection []string) bool {
 	switch name {
 	case "Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Host", "Expect":

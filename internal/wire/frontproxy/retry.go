@@ -17,7 +17,7 @@ type Retrying struct{ Next http.RoundTripper }
 func (t Retrying) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		resp, err := t.Next.RoundTrip(r)
-		if reads := r.Method == http.MethodGet || r.Method == http.MethodHead; reads && Unsent(err) {
+		if reads := r.Method == http.MethodGet || r.Method == http.MethodHead; reads && unsent(err) {
 			return t.Next.RoundTrip(r)
 		}
 		return resp, err
@@ -26,14 +26,14 @@ func (t Retrying) RoundTrip(r *http.Request) (*http.Response, error) {
 	again := r.WithContext(r.Context())
 	again.Body = body
 	resp, err := t.Next.RoundTrip(again)
-	if !body.read.Load() && Unsent(err) {
+	if !body.read.Load() && unsent(err) {
 		return t.Next.RoundTrip(r)
 	}
 	return resp, err
 }
 
-// Unsent reports whether an error means that the connection was at its end before it was written to.
-func Unsent(err error) bool {
+// unsent reports whether an error means that the connection was at its end before it was written to.
+func unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "write" && (errors.Is(op.Err, syscall.ECONNRESET) || errors.Is(op.Err, syscall.EPIPE))
 }

@@ -12,13 +12,12 @@ import (
 
 // Bounds of connections to other servers.
 const (
-	dialTimeout = 30 * time.Second
-	// HandshakeTimeout bounds the TLS handshake of a connection.
-	HandshakeTimeout = 10 * time.Second
+	dialTimeout      = 30 * time.Second
+	handshakeTimeout = 10 * time.Second
 	idleTimeout      = 90 * time.Second
 	maxIdle          = 25
-	// MaxHeader bounds the header of an answer, in bytes.
-	MaxHeader = 1 << 20
+	// maxHeader bounds the header of an answer, in bytes.
+	maxHeader = 1 << 20
 	// An HTTP/2 connection on which nothing has come for silence is dead if it does not answer a ping in pingTimeout.
 	silence, pingTimeout = 30 * time.Second, 15 * time.Second
 )
@@ -97,8 +96,8 @@ func newTransport(dial utilnet.DialFunc, config *tls.Config) *http.Transport {
 		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
 	}
 	t := &http.Transport{
-		DialContext: dial, TLSClientConfig: config.Clone(), TLSHandshakeTimeout: HandshakeTimeout,
-		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: MaxHeader,
+		DialContext: dial, TLSClientConfig: config.Clone(), TLSHandshakeTimeout: handshakeTimeout,
+		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: maxHeader,
 		DisableCompression: true, Protocols: new(http.Protocols),
 	}
 	t.Protocols.SetHTTP1(true)
