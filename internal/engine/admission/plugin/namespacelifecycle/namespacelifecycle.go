@@ -1,6 +1,6 @@
-// Package namespacelifecycle refuses writes into namespaces that do not exist
-// or are being deleted, and the deletion of the namespaces that a cluster
-// needs.
+// Package namespacelifecycle refuses the creation of objects in namespaces that
+// do not exist or are being deleted, and the deletion of the namespaces that a
+// cluster needs.
 package namespacelifecycle
 
 import (
@@ -33,14 +33,14 @@ type Plugin struct {
 // New makes the plugin.
 func New(objects admission.Objects) admission.Plugin {
 	return admission.Plugin{
-		Name: Name, On: []admission.Operation{admission.Create, admission.Update, admission.Delete},
+		Name: Name, On: []admission.Operation{admission.Create, admission.Delete},
 		Mutator: &Plugin{Namespace: func(ctx context.Context, name string) (*corev1.Namespace, error) {
 			return admission.Seen[*corev1.Namespace](ctx, objects, admission.Namespaces, "", name)
 		}},
 	}
 }
 
-// Admit refuses writes that the namespace does not allow. It is one of the
+// Admit refuses creations that the namespace does not allow. It is one of the
 // mutating plugins, so that the write is refused before others see it.
 func (p *Plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 	isNamespace := a.Resource.Group == "" && a.Resource.Resource == "namespaces"
@@ -57,7 +57,7 @@ func (p *Plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 	if err != nil {
 		return err
 	}
-	if a.Operation != admission.Create || ns.Status.Phase != corev1.NamespaceTerminating && ns.DeletionTimestamp == nil {
+	if ns.Status.Phase != corev1.NamespaceTerminating && ns.DeletionTimestamp == nil {
 		return nil
 	}
 	refused := apierrors.NewForbidden(a.Resource.GroupResource(), admission.NameOf(a),

@@ -24,6 +24,7 @@ func TestLifecycle(t *testing.T) {
 	at.Check(t, at.Run(p, at.Create(admission.Pods, pod("here"))), "")
 	at.Check(t, at.Run(p, at.Create(admission.Pods, pod("ending"))), "being terminated")
 	at.Check(t, at.Run(p, at.Update(admission.Pods, "", pod("ending"), pod("ending"))), "")
+	at.Check(t, at.Run(p, at.Update(admission.Pods, "", pod("nowhere"), pod("nowhere"))), "")
 	at.Check(t, at.Run(p, at.Delete(admission.Pods, pod("nowhere"))), "")
 	at.Check(t, at.Run(p, at.Delete(admission.Namespaces, ns("kube-system"))), "may not be deleted")
 	at.Check(t, at.Run(p, at.Delete(admission.Namespaces, ns("here"))), "")
