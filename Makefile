@@ -198,8 +198,8 @@ e2e-controller-runtime:
 # PACKAGES are folders of its test/integration; PACKAGE:TESTS runs those that a regular expression matches.
 # RUN is such an expression for all of them.
 PACKAGES ?= apiserver apiserver/admissionwebhook apiserver/anonymous apiserver/apidefinitions apiserver/apply apiserver/cel apiserver/certreload \
-	apiserver/coordinatedleaderelection apiserver/discovery apiserver/egressselector apiserver/flowcontrol apiserver/httpproxy apiserver/oidc \
-	apiserver/openapi apiserver/podlogs apiserver/portforward apiserver/tracing apimachinery apimachinery/apply auth certificates client \
+	apiserver/coordinatedleaderelection apiserver/discovery apiserver/egressselector apiserver/flowcontrol apiserver/oidc \
+	apiserver/openapi apiserver/podlogs apiserver/portforward apiserver/tracing apimachinery auth certificates client \
 	clustertrustbundles controlplane controlplane/audit controlplane/transformation disruption dryrun endpoints endpointslice etcd events \
 	evictions examples garbagecollector kubelet metrics namespace node podcertificaterequests pods pvc quota scale secrets service serviceaccount \
 	servicecidr serving staleness storageclasses storageversion storageversionmigrator tls ttlcontroller
