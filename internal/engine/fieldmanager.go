@@ -256,5 +256,5 @@ func sameFields(a, b *metav1.FieldsV1) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.GetRawString() == b.GetRawString()
+	return a.Equal(*b)
 }
