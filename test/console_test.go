@@ -47,8 +47,8 @@ type tab struct {
 	forgotten bool     // answers 404 are expected; guarded by mu
 }
 
-// browser starts a headless browser, or skips the test if there is none.
-func browser(t *testing.T, k *kanzen) *tab {
+// browser starts a headless browser for the pages of one server, or skips the test if there is none.
+func browser(t *testing.T, address string) *tab {
 	t.Helper()
 	var path string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
@@ -84,7 +84,7 @@ func browser(t *testing.T, k *kanzen) *tab {
 		case *cdppage.EventJavascriptDialogOpening:
 			b.complain("a dialog: %s", e.Message)
 		case *network.EventRequestWillBeSent:
-			if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme != "data" && u.Scheme != "about" && u.Host != k.address {
+			if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme != "data" && u.Scheme != "about" && u.Host != address {
 				b.complain("a request to %s", e.Request.URL)
 			}
 		}
@@ -264,7 +264,7 @@ func definition() *apiextensionsv1.CustomResourceDefinition {
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	k := serve(t, filepath.Join(t.TempDir(), "data"))
-	b := browser(t, k)
+	b := browser(t, k.address)
 	keepBusy(t, k)
 	link := k.consoleLink(t)
 	b.open(link, "#nav a[aria-current]")
@@ -394,7 +394,7 @@ func TestConsole(t *testing.T) {
 func TestConsoleWithoutRights(t *testing.T) {
 	t.Parallel()
 	k := serve(t, filepath.Join(t.TempDir(), "data"))
-	b := browser(t, k)
+	b := browser(t, k.address)
 	b.refused = true
 	var answer struct{ Code string }
 	raw, err := k.as("eve", "x", nil).RESTClient().Post().AbsPath("/console/codes").DoRaw(t.Context())
@@ -416,7 +416,7 @@ func TestConsoleWithoutRights(t *testing.T) {
 func TestConsoleToken(t *testing.T) {
 	t.Parallel()
 	k := serve(t, filepath.Join(t.TempDir(), "data"))
-	b := browser(t, k)
+	b := browser(t, k.address)
 	b.refused = true
 	token, _, code := output(t, binaries.kubectl, "--kubeconfig", k.kubeconfig(), "create", "token", "default")
 	if code != 0 {

@@ -103,7 +103,7 @@ func TestConsoleExplorer(t *testing.T) {
 	c := k.client()
 	remembers(t, c)
 	shop(t, c)
-	b := browser(t, k)
+	b := browser(t, k.address)
 	b.open(k.consoleLink(t), "#nav a[aria-current]")
 
 	b.shows("#/explore", "core", "ConfigMap", "apps", "Deployment", "rbac.authorization.k8s.io")
@@ -231,7 +231,7 @@ func TestConsoleFewRights(t *testing.T) {
 	_, err = c.RbacV1().RoleBindings("shop").Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "r"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "eve"}}}, metav1.CreateOptions{})
 	must(t, err)
-	b := browser(t, k)
+	b := browser(t, k.address)
 	b.refused = true
 	var answer struct{ Code string }
 	raw, err := k.as("eve", "x", nil).RESTClient().Post().AbsPath("/console/codes").DoRaw(t.Context())
@@ -266,7 +266,7 @@ func TestConsoleFewRights(t *testing.T) {
 func TestConsolePlanes(t *testing.T) {
 	t.Parallel()
 	k := serve(t, filepath.Join(t.TempDir(), "data"), "--planes")
-	b := browser(t, k)
+	b := browser(t, k.address)
 	for _, name := range []string{"red", "blue"} {
 		path := "/apis/planes.kanzen.io/v1/planes"
 		must(t, k.client().RESTClient().Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(fmt.Appendf(nil, `{"apiVersion":"planes.kanzen.io/v1","kind":"Plane","metadata":{"name":%q}}`, name)).Do(t.Context()).Error())
@@ -309,7 +309,7 @@ func TestConsoleAccessible(t *testing.T) {
 	checks := axe(t)
 	k := serve(t, filepath.Join(t.TempDir(), "data"), "--planes")
 	shop(t, k.client())
-	b := browser(t, k)
+	b := browser(t, k.address)
 	b.open(k.consoleLink(t), "#nav a[aria-current]")
 	got(b, chromedp.Evaluate[bool](checks+"; true"))
 	views := map[string]string{"overview": "requests a second", "requests": "create", "explore": "ConfigMap", "explore?resource=pods": "web-7d9-a", "object?resource=pods&namespace=shop&name=web-7d9-a": "What was done to it", "webhooks": "Webhooks", "watches": "Watches",

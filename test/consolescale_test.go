@@ -66,7 +66,7 @@ func TestConsoleAtScale(t *testing.T) {
 		t.Errorf("the recorder holds %.0f bytes of 24 MiB", held)
 	}
 
-	b := browser(t, k)
+	b := browser(t, k.address)
 	b.open(k.consoleLink(t), "#nav a[aria-current]")
 	for _, view := range []string{"overview", "requests", "object?resource=configmaps&namespace=default&name=n7", "webhooks", "watches", "levels", "storage", "definitions", "definitions?all=all", "controllers", "map", "explore", "explore?resource=configmaps", "explore?resource=customresourcedefinitions&group=apiextensions.k8s.io"} {
 		began := time.Now()

@@ -69,7 +69,7 @@ func TestPlaneFleet(t *testing.T) {
 	}
 	s.top(names)
 
-	b := browser(t, s.all[1])
+	b := browser(t, s.all[1].address)
 	b.open(s.all[1].consoleLink(t), "#nav a[aria-current]")
 	b.shows("#/planes", "team-0", "team-5", "6 of 6 shown", "passed on/s", s.all[0].address, s.all[2].address)
 	stop := s.busy(names)

@@ -18,6 +18,7 @@ import (
 
 func consoleCommand() *cobra.Command {
 	var a asking
+	var from string
 	open := true
 	cmd := &cobra.Command{
 		Use:   "console",
@@ -27,12 +28,23 @@ works once, within two minutes. Whoever opens it sees the page as the user of
 the kubeconfig, for up to four hours.
 
 The browser warns about the server's certificate, because the server's own
-authority signed it. Compare the fingerprint.`,
+authority signed it. Compare the fingerprint.
+
+With --from it shows what 'kanzen record' has saved, without a server. The page
+is served on a port of this machine, to the browser that opened the link, until
+you press Ctrl-C.
+
+  kanzen console
+  kanzen console --from incident`,
 		Args: cobra.NoArgs,
 	}
 	a.add(cmd.Flags(), false)
 	cmd.Flags().BoolVar(&open, "open", open, "Open the link in a browser.")
+	cmd.Flags().StringVar(&from, "from", "", "A file of 'kanzen record' to show, instead of a server.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if from != "" {
+			return a.showFile(cmd, from, open)
+		}
 		s, err := a.open()
 		if err != nil {
 			return err
@@ -50,13 +62,35 @@ authority signed it. Compare the fingerprint.`,
 			tell(cmd.OutOrStdout(), "  SHA-256 of the server's certificate: %s\n", print)
 		}
 		if open {
-			if err := browse(cmd.Context(), link); err != nil {
-				tell(cmd.ErrOrStderr(), "cannot open a browser (%v): open the link yourself\n", err)
-			}
+			browseOrTell(cmd, link)
 		}
 		return nil
 	}
 	return cmd
+}
+
+// showFile shows a file of 'kanzen record' until the command is interrupted.
+func (a *asking) showFile(cmd *cobra.Command, from string, open bool) error {
+	s, err := newShelf(from)
+	if err != nil {
+		return err
+	}
+	return s.serve(cmd.Context(), func(link string) {
+		if a.output == "json" {
+			_ = printJSON(cmd.OutOrStdout(), map[string]any{"link": link}) // as all that is printed
+		} else {
+			tell(cmd.OutOrStdout(), "%s\n  works once; press Ctrl-C when you have seen enough\n", link)
+		}
+		if open {
+			browseOrTell(cmd, link)
+		}
+	})
+}
+
+func browseOrTell(cmd *cobra.Command, link string) {
+	if err := browse(cmd.Context(), link); err != nil {
+		tell(cmd.ErrOrStderr(), "cannot open a browser (%v): open the link yourself\n", err)
+	}
 }
 
 // consoleLink returns a link that signs a browser in, once, and for how long it works. The code is behind a #, so that a

@@ -2,13 +2,10 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"time"
@@ -35,6 +32,7 @@ of refusals, but names, users, addresses, and Events with their messages.
   kanzen record --since 10m > incident
   kanzen diagnose --from incident
   kanzen why deployment/web -n shop --from incident
+  kanzen console --from incident
 
 The file is compressed by gzip. Each line is an object in JSON, as the API has it;
 the first is of the kind Incident.`,
@@ -67,17 +65,6 @@ the first is of the kind Incident.`,
 		return nil
 	}
 	return cmd
-}
-
-// incident is the first line of a file.
-type incident struct {
-	metav1.TypeMeta `json:",inline"`
-	Server          string      `json:"server"`
-	Version         string      `json:"version"`
-	From            metav1.Time `json:"from"`
-	To              metav1.Time `json:"to"`
-	// Served are the resources of the server, so that they can be named as people do.
-	Served []served `json:"served"`
 }
 
 // recording writes a file.
@@ -120,8 +107,8 @@ func (r *recording) write(ctx context.Context) error {
 
 // page is a part of a list.
 type page struct {
-	Metadata metav1.ListMeta
-	Items    []json.RawMessage
+	Metadata metav1.ListMeta   `json:"metadata"`
+	Items    []json.RawMessage `json:"items"`
 }
 
 // mostPages bounds the pages of requests that are read, so that a server that always has another one comes to an end.
@@ -174,86 +161,6 @@ func (r *recording) list(ctx context.Context, path, apiVersion, kind string, wan
 		if err := r.lines.Encode(obj); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// recorded is what a file holds.
-type recorded struct {
-	incident
-	requests []json.RawMessage // newest first; a short text can say so much that it is decoded when it is needed
-	findings []v1alpha1.Finding
-}
-
-// Bounds of a file that somebody else may have made.
-const (
-	maxIncidentLine     = 4 << 20
-	maxIncident         = 256 << 20
-	maxIncidentRequests = 1_000_000
-	maxIncidentRequest  = 1 << 20 // bytes; decoded it is many times as large
-	maxIncidentFindings = 10_000
-)
-
-var errMuch = errors.New("it is larger than any file of kanzen record")
-
-// readIncident reads a file of 'kanzen record', compressed or not.
-func readIncident(path string) (*recorded, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("--from: %w", err)
-	}
-	defer f.Close()
-	in := bufio.NewReader(f)
-	var from io.Reader = in
-	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
-		if from, err = gzip.NewReader(in); err != nil {
-			return nil, fmt.Errorf("--from: %s: %w", path, err)
-		}
-	}
-	limited := &io.LimitedReader{R: from, N: maxIncident}
-	lines := bufio.NewScanner(limited)
-	lines.Buffer(nil, maxIncidentLine)
-	r := &recorded{}
-	for n := 0; lines.Scan(); n++ {
-		err := r.line(lines.Bytes())
-		if limited.N <= 0 || errors.Is(err, errMuch) {
-			return nil, fmt.Errorf("--from: %s: %w", path, errMuch)
-		}
-		if err != nil || n == 0 && r.Kind != "Incident" {
-			return nil, fmt.Errorf("--from: %s: line %d is not what kanzen record writes", path, n+1)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("--from: %s: %w", path, err)
-	}
-	if r.Kind == "" {
-		return nil, fmt.Errorf("--from: %s is empty", path)
-	}
-	return r, nil
-}
-
-func (r *recorded) line(text []byte) error {
-	var t metav1.TypeMeta
-	if err := json.Unmarshal(text, &t); err != nil {
-		return err
-	}
-	switch t.Kind {
-	case "Incident":
-		return json.Unmarshal(text, &r.incident)
-	case "Request":
-		if len(r.requests) == maxIncidentRequests || len(text) > maxIncidentRequest {
-			return errMuch
-		}
-		r.requests = append(r.requests, bytes.Clone(text))
-	case "Finding":
-		if len(r.findings) == maxIncidentFindings {
-			return errMuch
-		}
-		var f v1alpha1.Finding
-		if err := json.Unmarshal(text, &f); err != nil {
-			return err
-		}
-		r.findings = append(r.findings, f)
 	}
 	return nil
 }

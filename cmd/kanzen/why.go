@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/observe/recorder"
 	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
@@ -116,13 +113,9 @@ func (r *recorded) why(kind, namespace, name string) (*story, error) {
 	if of.ResponseKind != nil {
 		st.Kind = of.ResponseKind.Kind
 	}
-	known := recorder.New(recorder.Config{Memory: maxIncident, Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler)})
-	for _, text := range slices.Backward(r.requests) {
-		var q v1alpha1.Request
-		if err := json.Unmarshal(text, &q); err != nil {
-			return nil, fmt.Errorf("--from: a request in the file is not what kanzen record writes: %w", err)
-		}
-		known.Take(&q.Record)
+	known, err := r.remembered()
+	if err != nil {
+		return nil, err
 	}
 	st.History = &v1alpha1.ObjectHistoryStatus{}
 	st.History.Entries, st.History.Forgotten = known.History(st.Object)

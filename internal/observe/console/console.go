@@ -51,7 +51,7 @@ type Config struct {
 // Console serves the page. It is safe for concurrent use.
 type Console struct {
 	Config
-	pages    map[string]page
+	pages    files
 	codes    *secrets
 	sessions *secrets
 }

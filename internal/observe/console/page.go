@@ -15,7 +15,7 @@ import (
 )
 
 //go:embed page
-var files embed.FS
+var embedded embed.FS
 
 // page is a file of the page.
 type page struct {
@@ -23,15 +23,17 @@ type page struct {
 	kind, etag string
 }
 
-// pages returns the files by their paths.
-func pages() map[string]page {
-	out := map[string]page{}
-	entries, err := fs.ReadDir(files, "page")
+// files are those of the page, by their paths.
+type files map[string]page
+
+func pages() files {
+	out := files{}
+	entries, err := fs.ReadDir(embedded, "page")
 	if err != nil {
 		panic(err) // it is embedded
 	}
 	for _, e := range entries {
-		text, err := files.ReadFile("page/" + e.Name())
+		text, err := embedded.ReadFile("page/" + e.Name())
 		if err != nil {
 			panic(err)
 		}
@@ -93,7 +95,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.serveSession(w, r)
 		return
 	case whoPath:
-		if c.only(w, r, http.MethodGet) {
+		if only(w, r, http.MethodGet) {
 			c.serveWho(w, r)
 		}
 		return
@@ -101,13 +103,26 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, Prefix+"/", http.StatusPermanentRedirect)
 		return
 	}
-	p, ok := c.pages[r.URL.Path]
+	c.pages.serve(w, r)
+}
+
+// Files serves the page where no server stands behind it. Its caller answers what it asks below Prefix + "/data/".
+func Files() http.Handler {
+	all := pages()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		harden(w.Header())
+		all.serve(w, r)
+	})
+}
+
+// serve answers a request that reads a file.
+func (all files) serve(w http.ResponseWriter, r *http.Request) {
+	p, ok := all[r.URL.Path]
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		c.only(w, r, http.MethodGet)
+	if r.Method != http.MethodHead && !only(w, r, http.MethodGet) {
 		return
 	}
 	h := w.Header()

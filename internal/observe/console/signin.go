@@ -78,7 +78,7 @@ func (a Authorizer) Authorize(ctx context.Context, at *authz.Attributes) (authz.
 
 // serveCode makes a one-time code for the user of the request.
 func (c *Console) serveCode(w http.ResponseWriter, r *http.Request) {
-	if !c.only(w, r, http.MethodPost) {
+	if !only(w, r, http.MethodPost) {
 		return
 	}
 	code, err := c.codes.issue(request.UserFrom(r.Context()))
@@ -99,7 +99,7 @@ func (c *Console) serveSession(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	if !c.only(w, r, http.MethodPost) {
+	if !only(w, r, http.MethodPost) {
 		return
 	}
 	c.sessions.take(what.session) // another sign-in of the same browser
@@ -123,7 +123,7 @@ func (c *Console) serveWho(w http.ResponseWriter, r *http.Request) {
 }
 
 // only refuses other methods.
-func (c *Console) only(w http.ResponseWriter, r *http.Request, method string) bool {
+func only(w http.ResponseWriter, r *http.Request, method string) bool {
 	if r.Method == method {
 		return true
 	}

@@ -1,7 +1,7 @@
 // The page: which view is shown, how often it is refreshed, and signing in and out.
 
 import { Away, SignedOut, read, signIn, signOut } from './api.js';
-import { el } from './dom.js';
+import { el, moment, standStill } from './dom.js';
 import * as traffic from './traffic.js';
 import * as requests from './requests.js';
 import * as state from './state.js';
@@ -27,6 +27,7 @@ const every = 2000;
 const byId = id => document.getElementById(id);
 const main = byId('main'), trouble = byId('trouble'), pause = byId('pause');
 let ending = new AbortController(), timer, paused = false, answered = Date.now();
+let recorded = null; // the file of kanzen record that is shown; null: a server answers
 
 function say(text) {
   trouble.hidden = !text;
@@ -71,7 +72,7 @@ async function refresh(update, signal, first) {
     }
     main.setAttribute('data-drawn', String(Number(main.dataset.drawn ?? 0) + 1));
   }
-  timer = setTimeout(() => refresh(update, signal, false), every);
+  if (!recorded) timer = setTimeout(() => refresh(update, signal, false), every);
 }
 
 function askToSignIn(why) {
@@ -101,6 +102,7 @@ async function begin() {
       await signIn('Kanzen-Console-Code', code);
     }
     const who = await read('whoami');
+    if (who.recorded) return showFile(who);
     byId('who').textContent = who.user;
     byId('where').textContent = location.host;
     byId('where').title = who.version;
@@ -117,9 +119,23 @@ async function begin() {
   show();
 }
 
+// showFile shows what a file holds. Nothing in it changes, and it holds no objects.
+function showFile(who) {
+  recorded = who.recorded;
+  standStill(recorded.to);
+  byId('who').textContent = who.user;
+  byId('where').textContent = recorded.server;
+  byId('where').title = who.version;
+  byId('until').textContent = `as saved at ${moment(recorded.to).slice(0, 19)}Z`;
+  byId('until').title = `requests since ${moment(recorded.from)}`;
+  pause.hidden = true;
+  byId('nav').querySelector('[data-view=explore]').hidden = true;
+  show();
+}
+
 // offered are the views of the navigation: that of planes only where the server serves them.
 let withPlanes = false;
-const offered = () => views.filter(([name]) => name !== 'planes' || withPlanes);
+const offered = () => views.filter(([name]) => name === 'planes' ? withPlanes : name !== 'explore' || !recorded);
 
 async function planesTold() {
   try { withPlanes = (await kinds()).some(k => k.id === 'planes.planes.kanzen.io'); } catch { return; } // the views say what is wrong

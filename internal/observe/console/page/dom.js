@@ -124,9 +124,16 @@ export function clock(text) { return text ? new Date(text).toISOString().slice(1
 
 export function moment(text) { return text ? new Date(text).toISOString().replace('T', ' ').slice(0, 23) + 'Z' : ''; }
 
+let still = null;
+
+// now is the time that ages are told for: that of the viewer, or the end of what a file has saved.
+export function now() { return still ?? Date.now(); }
+
+export function standStill(text) { still = Date.parse(text); }
+
 // ago says how long ago something was, as kubectl does.
-export function ago(text, now = Date.now()) {
-  const s = Math.max(0, (now - Date.parse(text)) / 1000);
+export function ago(text) {
+  const s = Math.max(0, (now() - Date.parse(text)) / 1000);
   if (Number.isNaN(s)) return '';
   if (s < 120) return `${Math.floor(s)}s`;
   if (s < 3600) return s < 600 && s % 60 >= 1 ? `${Math.floor(s / 60)}m${Math.floor(s % 60)}s` : `${Math.floor(s / 60)}m`;

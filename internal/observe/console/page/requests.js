@@ -2,7 +2,7 @@
 
 import { Forgotten, list as listOf, read } from './api.js';
 import { section } from './charts.js';
-import { bytes, clip, clock, count, el, form, hash, link, moment, ms, svg, table, time } from './dom.js';
+import { bytes, clip, clock, count, el, form, hash, link, moment, ms, now, svg, table, time } from './dom.js';
 import { changes, objectOf, target, who } from './timeline.js';
 
 const fields = [
@@ -61,7 +61,7 @@ export function list(main, params, signal) {
 // spanOf is the range of time that parameters choose; null if they choose none.
 function spanOf({ from, to }) {
   if (!from && !to) return null;
-  const out = { from: from ? Date.parse(from) : 0, to: to ? Date.parse(to) : Date.now() };
+  const out = { from: from ? Date.parse(from) : 0, to: to ? Date.parse(to) : now() };
   if (Number.isNaN(out.from)) out.wrong = from; else if (Number.isNaN(out.to)) out.wrong = to;
   return out;
 }

@@ -1,7 +1,7 @@
 // The state of the server's parts.
 
 import { list } from './api.js';
-import { bytes, card, count, el, form, hash, ms, resource, svg, table, time } from './dom.js';
+import { bytes, card, count, el, form, hash, ms, now, resource, svg, table, time } from './dom.js';
 
 const number = (name, of, more = {}) => ({ name, of, number: true, show: count, ...more });
 const size = (name, of) => ({ name, of, number: true, show: bytes });
@@ -12,7 +12,7 @@ export function watches(main, params, signal) {
     { name: 'user', of: r => r.impersonated || r.user || '' }, { name: 'client', of: r => r.userAgent ?? '' }, { name: 'from', of: r => r.sourceIP ?? '' },
     number('events', r => r.events), size('bytes', r => r.bytes),
     { name: 'lag', of: r => ms(r.lag), number: true, show: time, class: r => ms(r.lag) > 1000 && 'bad', about: 'For how long the client has not read what is being sent' },
-    { name: 'age', of: r => Date.now() - Date.parse(r.began), number: true, show: time },
+    { name: 'age', of: r => now() - Date.parse(r.began), number: true, show: time },
   ], { sort: 8, empty: 'Nobody watches anything.' });
   return pages(main, t, signal, 'Watches', 'Who follows what, and who does not read what it is sent.', 'watches',
     form([{ name: 'as', label: 'User' }, { name: 'resource', label: 'Resource' }, { name: 'group', label: 'Group' }, { name: 'namespace', label: 'Namespace' }], params, 'Filter',
