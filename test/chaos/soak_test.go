@@ -538,7 +538,7 @@ func (s *soak) checkFigures() {
 					if f, err = s.c.measure(ctx, server, s.clients[n]); err != nil {
 						return []string{err.Error()}
 					}
-					return grown(server.name, s.base[n], f)
+					return grown(server.name, s.base[n], f, s.moment != "end" || *soakFor < 20*time.Minute)
 				}))
 			})
 		}

@@ -189,7 +189,7 @@ func TestLedgerJudges(t *testing.T) {
 // TestGrown grows one figure after another.
 func TestGrown(t *testing.T) {
 	before := figures{Process: 1, Resident: 200, Heap: 60, Goroutines: 500, Descriptors: 100, Threads: 20, Disk: 10, Series: 3000, Watches: 100}
-	if wrong := grown("s0", before, before); len(wrong) > 0 {
+	if wrong := grown("s0", before, before, false); len(wrong) > 0 {
 		t.Errorf("nothing has grown, and %q", wrong)
 	}
 	for name, f := range map[string]func(*figures){"resident memory": func(f *figures) { f.Resident *= 2 }, "heap": func(f *figures) { f.Heap *= 3 }, "goroutines": func(f *figures) { f.Goroutines += 100 },
@@ -197,9 +197,23 @@ func TestGrown(t *testing.T) {
 		"watches": func(f *figures) { f.Watches += 30 }, "name what is gone": func(f *figures) { f.Gone++ }, "process 1, and then 2": func(f *figures) { f.Process = 2 }} {
 		after := before
 		f(&after)
-		if wrong := grown("s0", before, after); len(wrong) != 1 || !strings.Contains(wrong[0], name) {
-			t.Errorf("%s: found %q", name, wrong)
+		for _, first := range []bool{true, false} {
+			if wrong := grown("s0", before, after, first); len(wrong) != 1 || !strings.Contains(wrong[0], name) {
+				t.Errorf("%s: found %q", name, wrong)
+			}
 		}
+	}
+}
+
+// TestGrownLater grows what may grow while caches fill, and not after that.
+func TestGrownLater(t *testing.T) {
+	before := figures{Process: 1, Resident: 200, Heap: 100, Series: 30_000}
+	after := figures{Process: 1, Resident: 300, Heap: 140, Series: 35_000}
+	if wrong := grown("s0", before, after, true); len(wrong) > 0 {
+		t.Errorf("at first: %q", wrong)
+	}
+	if wrong := grown("s0", before, after, false); len(wrong) != 3 {
+		t.Errorf("later: %q", wrong)
 	}
 }
 
