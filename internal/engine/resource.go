@@ -455,11 +455,6 @@ func Fields[T Object](f func(obj T) fields.Set) func(obj Object) fields.Set {
 	return func(obj Object) fields.Set { return f(obj.(T)) }
 }
 
-// Default adapts a typed defaulting func for Version.Default.
-func Default[T Object](f func(obj T)) func(obj Object) {
-	return func(obj Object) { f(obj.(T)) }
-}
-
 // Row adapts a typed printing func for Table.Row.
 func Row[T Object](f func(obj T) []any) func(obj Object) ([]any, []metav1.TableRowCondition) {
 	return func(obj Object) ([]any, []metav1.TableRowCondition) { return f(obj.(T)), nil }
