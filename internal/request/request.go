@@ -22,6 +22,7 @@ const (
 	warningsKey
 	latencyKey
 	watchingKey
+	turnKey
 )
 
 // WithInfo returns a context with the request's Info.

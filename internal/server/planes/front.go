@@ -158,14 +158,16 @@ func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name str
 		h.watching.Add(1)
 		defer h.watching.Add(-1)
 	} else {
-		seats := h.seats.Load()
-		if !seats.sit(r.Context()) {
+		seat := h.seats.Load().sit(r.Context())
+		if seat == nil {
 			h.refused.seats.Add(1)
 			w.Header().Set("Retry-After", "1")
 			f.refuse(w, r, name, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has too many requests under way")
 			return
 		}
-		defer seats.stand()
+		defer seat.stand()
+		// An extension server has bounds of its own.
+		r = r.WithContext(request.WithWatching(request.WithTurn(r.Context(), seat), seat.stand))
 	}
 	if as != nil {
 		exports.Pass(w, r, p.Transport(as))

@@ -2,6 +2,9 @@ package planes
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
@@ -117,6 +121,73 @@ func TestLocalConnections(t *testing.T) {
 		"sideEffects":"None","admissionReviewVersions":["v1"],"failurePolicy":"Fail"}]}`, host, port), nil)
 	if code, answer := g.ask(t, "one", "one", "POST", configMaps, `{"metadata":{"name":"c"}}`); code != http.StatusInternalServerError || !strings.Contains(answer, "not allowed") {
 		t.Errorf("a write that a webhook on this machine judges: %d %s", code, answer)
+	}
+}
+
+// Writes that wait for a webhook leave their seats to others: more of them than a plane has seats do not keep it from being read, nor
+// from answering the webhook, which asks the plane.
+func TestWebhookHangs(t *testing.T) {
+	cfg := settings(t.TempDir())
+	cfg.PlanesDialLocal = true
+	g := start(t, cfg)
+	g.create(t, "one", PlaneSpec{})
+	asked, answer := make(chan struct{}), make(chan struct{})
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+			return
+		}
+		asked <- struct{}{}
+		<-answer
+		g.must(t, "one", "GET", "/api/v1/namespaces/default", "", nil)
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		_ = json.NewEncoder(w).Encode(&review)
+	}))
+	defer hook.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
+	for _, name := range []string{"a", "b"} { // which are asked at the same time
+		g.must(t, "one", "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", fmt.Sprintf(`{"metadata":{"name":%q},"webhooks":[{"name":"w.example.com",
+			"clientConfig":{"url":%q,"caBundle":%q},"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}],
+			"sideEffects":"None","admissionReviewVersions":["v1"],"failurePolicy":"Fail","timeoutSeconds":30}]}`, name, hook.URL, base64.StdEncoding.EncodeToString(ca)), nil)
+	}
+	seats := g.find("one").seats.Load()
+	var writes sync.WaitGroup
+	for n := range 2 * cap(seats.taken) {
+		writes.Go(func() { g.must(t, "one", "POST", configMaps, fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n), nil) })
+	}
+	for range 2 * 2 * cap(seats.taken) {
+		<-asked
+	}
+	g.must(t, "one", "GET", "/api/v1/namespaces", "", nil)
+	close(answer)
+	writes.Wait()
+	if n := len(seats.taken); n != 0 {
+		t.Errorf("%d seats are taken", n)
+	}
+}
+
+// A seat is given back once, in whatever order its request leaves it, comes back and ends.
+func TestSeat(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for name, steps := range map[string][]func(*seat){
+		"ends":                   {(*seat).stand},
+		"waits and ends":         {(*seat).Leave, (*seat).Return, (*seat).stand},
+		"waits for two":          {(*seat).Leave, (*seat).Leave, (*seat).Return, (*seat).Return, (*seat).stand},
+		"ends while it waits":    {(*seat).Leave, (*seat).stand, (*seat).Return},
+		"ends twice":             {(*seat).stand, (*seat).stand},
+		"ends, and waits":        {(*seat).stand, (*seat).Leave, (*seat).Return, (*seat).stand},
+		"is over while it waits": {(*seat).Leave, func(s *seat) { s.of.taken <- struct{}{}; cancel(); s.Return(); <-s.of.taken }, (*seat).stand},
+	} {
+		all := &seats{taken: make(chan struct{}, 1)}
+		s := all.sit(ctx)
+		for _, step := range steps {
+			step(s)
+		}
+		if n := len(all.taken); n != 0 {
+			t.Errorf("%s: %d seats are taken", name, n)
+		}
 	}
 }
 

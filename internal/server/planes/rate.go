@@ -1,10 +1,7 @@
 package planes
 
 import (
-	"context"
-	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -72,39 +69,3 @@ func (r *rate) done(watch bool) {
 	defer r.mu.Unlock()
 	r.watching--
 }
-
-// seats bound how many requests of a plane are answered at the same time, watches and streams apart, whoever asks: the others wait.
-// So a plane that is flooded has its share of the processors, and its neighbours have theirs.
-type seats struct {
-	taken   chan struct{}
-	waiting atomic.Int64
-}
-
-// seatsEach is how many seats a plane has for each processor, and seatsLeast how many it has at least: a request may wait for a webhook
-// that asks the same plane. crowd is how many requests may wait for each seat.
-const seatsEach, seatsLeast, crowd = 4, 16, 50
-
-func newSeats() *seats {
-	return &seats{taken: make(chan struct{}, max(seatsLeast, seatsEach*runtime.GOMAXPROCS(0)))}
-}
-
-// sit waits for a seat, which stand gives back; false: there is none, or too many wait.
-func (s *seats) sit(ctx context.Context) bool {
-	select {
-	case s.taken <- struct{}{}:
-		return true
-	default:
-	}
-	defer s.waiting.Add(-1)
-	if s.waiting.Add(1) > int64(crowd*cap(s.taken)) {
-		return false
-	}
-	select {
-	case s.taken <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (s *seats) stand() { <-s.taken }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/wire/remote"
 )
 
@@ -25,6 +26,7 @@ const maxRetries = 10
 // post sends a review and returns the body of a 2xx answer. Anything else is an
 // error, a StatusError if the webhook has answered with a code.
 func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
+	defer request.Elsewhere(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for retry := 0; ; retry++ {
