@@ -40,6 +40,8 @@ type Config struct {
 	Authorize func(ctx context.Context, i *request.Info) error
 	// Types describes the fields of built-in kinds to field management.
 	Types fieldmanager.Types
+	// Common has the objects that other control planes have too; nil: there are none.
+	Common *Common
 	// Clock, NewUID and NameSuffix make the engine deterministic in tests.
 	Clock      clock.WithTicker
 	NewUID     func() string
@@ -243,7 +245,7 @@ type sharedForm struct{}
 func IndexOf[T Object](ep *Endpoint) *store.Index[T] {
 	return store.NewIndex(ep.view, sharedForm{}, func(ctx context.Context, i *store.Item) (T, error) {
 		var none T
-		obj, err := ep.Decode(ctx, i)
+		obj, err := ep.e.Common.decoded(i.Value(), ep.hub.WithKind(ep.R.Kind), i.Rev, func() (Object, error) { return ep.Decode(ctx, i) })
 		if err != nil {
 			return none, err
 		}
