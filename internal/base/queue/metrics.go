@@ -11,13 +11,15 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 )
 
 // Metrics are the metrics of a server's queues, under the names that all of Kubernetes has for them.
 type Metrics struct {
 	depth               *prometheus.GaugeVec
 	adds, retries       *prometheus.CounterVec
-	latency, work       *prometheus.HistogramVec
+	latency, work       *histogram.Vec
 	unfinished, longest *prometheus.Desc
 	clock               clock.PassiveClock
 
@@ -35,8 +37,8 @@ func NewMetrics(r prometheus.Registerer, clk clock.PassiveClock) *Metrics {
 		depth:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Names that wait in the queue."}, labels),
 		adds:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_adds_total", Help: "Names put into the queue."}, labels),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_retries_total", Help: "Names put into the queue again after a failure."}, labels),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "workqueue_queue_duration_seconds", Help: "How long names waited in the queue.", Buckets: buckets}, labels),
-		work:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "workqueue_work_duration_seconds", Help: "How long the work on a name took.", Buckets: buckets}, labels),
+		latency: histogram.NewVec(prometheus.HistogramOpts{Name: "workqueue_queue_duration_seconds", Help: "How long names waited in the queue.", Buckets: buckets}, labels),
+		work:    histogram.NewVec(prometheus.HistogramOpts{Name: "workqueue_work_duration_seconds", Help: "How long the work on a name took.", Buckets: buckets}, labels),
 
 		unfinished: prometheus.NewDesc("workqueue_unfinished_work_seconds", "How long the work that is under way has taken, in sum.", labels, nil),
 		longest:    prometheus.NewDesc("workqueue_longest_running_processor_seconds", "How long the longest work that is under way has taken.", labels, nil),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 )
 
@@ -22,21 +23,21 @@ const (
 
 // Metrics are the admission metrics of one server.
 type Metrics struct {
-	steps, plugins, webhooks           *prometheus.HistogramVec
+	steps, plugins, webhooks           *histogram.Vec
 	stepSummary                        *prometheus.SummaryVec
 	rejections, failOpen, requests     *prometheus.CounterVec
 	conditionErrors, exclusions        *prometheus.CounterVec
-	conditionSeconds                   *prometheus.HistogramVec
+	conditionSeconds                   *histogram.Vec
 	validatingChecks, mutatingChecks   *prometheus.CounterVec
-	validatingSeconds, mutatingSeconds *prometheus.HistogramVec
+	validatingSeconds, mutatingSeconds *histogram.Vec
 }
 
 // New makes the metrics of a server.
 func New() *Metrics {
 	short := []float64{0.005, 0.025, 0.1, 0.5, 1.0, 2.5}
 	expression := []float64{0.0000005, 0.001, 0.01, 0.1, 1.0}
-	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	histogram := func(name, help string, buckets []float64, labels ...string) *histogram.Vec {
+		return histogram.NewVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
