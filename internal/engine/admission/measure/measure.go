@@ -46,7 +46,7 @@ func New() *Metrics {
 		steps: histogram("apiserver_admission_step_admission_duration_seconds",
 			"How long all mutating or all validating plugins took.", short, "type", "operation", "rejected"),
 		stepSummary: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "apiserver_admission_step_admission_duration_seconds_summary",
-			Help: "How long all mutating or all validating plugins took, in total.", MaxAge: 5 * time.Hour, AgeBuckets: 2, // each has buffers of 12 KB
+			Help: "How long all mutating or all validating plugins took, in total.", MaxAge: 5 * time.Hour, AgeBuckets: 2, BufCap: 50, // each has buffers of 12 KB
 			Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001}}, []string{"type", "operation", "rejected"}),
 		plugins: histogram("apiserver_admission_controller_admission_duration_seconds",
 			"How long a plugin took.", short, "name", "type", "operation", "rejected"),
