@@ -55,7 +55,7 @@ func auditJSON(req *http.Request, encode func() ([]byte, error)) {
 // auditItem audits an answer that is a stored object.
 func (c *call) auditItem(out output, i *store.Item) {
 	auditJSON(c.req, func() ([]byte, error) {
-		f := c.forms.of(output{shape: out.shape, dropManaged: out.dropManaged})
+		f := c.prepared().forms.of(output{shape: out.shape, dropManaged: out.dropManaged})
 		b, err := c.json(c.req.Context(), i, f)
 		if err != nil {
 			return nil, err

@@ -168,7 +168,7 @@ func (ep *Endpoint) appendDirect(dst []byte, i *store.Item, value []byte, f *for
 		return b, err == nil
 	}
 	b, err := p.Append(dst, raw, i.Rev)
-	if err == nil && f == ep.forms.json {
+	if err == nil && f == ep.prepared().forms.json {
 		i.SetSound()
 	}
 	return b, err == nil // decoding tells what is wrong with them
@@ -239,7 +239,7 @@ func (ep *Endpoint) decodedJSON(ctx context.Context, i *store.Item, f *form) ([]
 // canonical returns the JSON of an item whose stored bytes are canonical, without decoding them.
 func (ep *Endpoint) canonical(i *store.Item, value []byte, f *form) ([]byte, bool) {
 	c, ok := ep.R.Codec.(CanonicalCodec)
-	if !ok || i.Err != nil || i.Rev == 0 || f != ep.forms.json || ep.V != ep.hub || ep.R.Rules.Present != nil {
+	if !ok || i.Err != nil || i.Rev == 0 || f != ep.prepared().forms.json || ep.V != ep.hub || ep.R.Rules.Present != nil {
 		return nil, false
 	}
 	at, ok := c.Canonical(value)

@@ -40,6 +40,8 @@ type Config struct {
 	Authorize func(ctx context.Context, i *request.Info) error
 	// Types describes the fields of built-in kinds to field management.
 	Types fieldmanager.Types
+	// Common has the objects that other control planes have too; nil: there are none.
+	Common *Common
 	// Clock, NewUID and NameSuffix make the engine deterministic in tests.
 	Clock      clock.WithTicker
 	NewUID     func() string
@@ -111,17 +113,13 @@ type Endpoint struct {
 	view  *store.View // nil for virtual resources
 	GVK   schema.GroupVersionKind
 	GVR   schema.GroupVersionResource
-	forms forms
 	typed bool // its objects are Go types with a protobuf encoding
 	// selectable is the key under which items cache the selectable fields of
 	// this version.
 	selectable byte
-	declared   *route.Declared // all that is served
-	retired    chan struct{}   // closed when another endpoint has replaced this one
-	mu         sync.Mutex
-	manager    map[string]*fieldmanager.Manager // by subresource; guarded by mu
-	// all has the results of versions.All, by subresource; guarded by mu.
-	all map[string][]admission.Version
+	retired    chan struct{} // closed when another endpoint has replaced this one
+	asked      sync.Once
+	made       *prepared // made when it is first asked
 }
 
 // Endpoints returns the endpoints of a Resource, one for each version.
@@ -157,13 +155,31 @@ func (e *Engine) Endpoint(r *Resource) (*Endpoint, error) {
 }
 
 func (e *Engine) endpoint(r *Resource, v, hub *Version, view *store.View) *Endpoint {
-	ep := &Endpoint{e: e, R: r, V: v, hub: hub, view: view, retired: make(chan struct{}), manager: map[string]*fieldmanager.Manager{}, all: map[string][]admission.Version{}}
+	ep := &Endpoint{e: e, R: r, V: v, hub: hub, view: view, retired: make(chan struct{})}
 	_, ep.typed = v.New().(unmarshaler)
 	ep.GVK = v.WithKind(r.Kind)
 	ep.GVR = v.WithResource(r.Plural)
-	ep.forms = newForms(ep)
-	ep.declared = r.Declared()
 	return ep
+}
+
+// prepared is what an endpoint needs for requests. A server has over a hundred endpoints, and most of them get none.
+type prepared struct {
+	forms    forms
+	declared *route.Declared // all that is served
+
+	mu      sync.Mutex
+	manager map[string]*fieldmanager.Manager // by subresource; guarded by mu
+	// all has the results of versions.All, by subresource; guarded by mu.
+	all map[string][]admission.Version
+}
+
+// prepared returns what the endpoint needs for requests.
+func (ep *Endpoint) prepared() *prepared {
+	ep.asked.Do(func() {
+		ep.made = &prepared{forms: newForms(ep), declared: ep.R.Declared(),
+			manager: map[string]*fieldmanager.Manager{}, all: map[string][]admission.Version{}}
+	})
+	return ep.made
 }
 
 // Retire ends the endpoint's watches, as their timeout would: another endpoint
@@ -229,7 +245,7 @@ type sharedForm struct{}
 func IndexOf[T Object](ep *Endpoint) *store.Index[T] {
 	return store.NewIndex(ep.view, sharedForm{}, func(ctx context.Context, i *store.Item) (T, error) {
 		var none T
-		obj, err := ep.Decode(ctx, i)
+		obj, err := ep.e.Common.decoded(i.Value(), ep.hub.WithKind(ep.R.Kind), i.Rev, func() (Object, error) { return ep.Decode(ctx, i) })
 		if err != nil {
 			return none, err
 		}
@@ -301,7 +317,7 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (c *call) serve() error {
-	declared, err := c.declared.Find(c.info, c.req.Method)
+	declared, err := c.prepared().declared.Find(c.info, c.req.Method)
 	switch {
 	case errors.Is(err, route.ErrMethod):
 		return c.methodNotAllowed()

@@ -30,9 +30,10 @@ func (w *write) fields() (*fieldmanager.Manager, error) {
 // fieldManager returns the field manager of one way of writing the kind: the
 // object itself or one subresource.
 func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manager, error) {
-	ep.mu.Lock()
-	defer ep.mu.Unlock()
-	if m := ep.manager[sub]; m != nil {
+	a := ep.prepared()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m := a.manager[sub]; m != nil {
 		return m, nil
 	}
 	c := fieldmanager.Config{
@@ -55,7 +56,7 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manage
 	if err != nil {
 		return nil, fmt.Errorf("field manager of %s: %w", ep.R.Plural, err)
 	}
-	ep.manager[sub] = m
+	a.manager[sub] = m
 	return m, nil
 }
 

@@ -17,7 +17,7 @@ type Metrics struct {
 	// serves reports whether a resource is still served; one that is not has no series.
 	serves        func(schema.GroupVersionResource) bool
 	events, sizes *prometheus.Desc
-	lists         *prometheus.HistogramVec
+	lists         *histogram.Vec
 	shards        *prometheus.GaugeVec
 	outside       *prometheus.CounterVec
 
@@ -34,7 +34,7 @@ func NewMetrics(r prometheus.Registerer, serves func(schema.GroupVersionResource
 		watched: map[schema.GroupVersionResource]*watchCounts{},
 		events:  prometheus.NewDesc("apiserver_watch_events_total", "Events sent to watchers.", labels, nil),
 		sizes:   prometheus.NewDesc("apiserver_watch_events_sizes", "Bytes of the events sent to watchers.", labels, nil),
-		lists: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_list_duration_seconds",
+		lists: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_list_duration_seconds",
 			Help:    "How long it took until a watch had sent the objects that existed when it began.",
 			Buckets: []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60}}), append(labels, "scope")),
 		shards: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_watch_shards_total",

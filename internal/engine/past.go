@@ -333,11 +333,11 @@ func (c *teller) decode(ctx context.Context, key string, value []byte) (map[stri
 	if i.Err != nil {
 		return nil, i.Err
 	}
-	b, err := c.json(ctx, i, c.forms.json)
+	b, err := c.json(ctx, i, c.prepared().forms.json)
 	if err != nil {
 		return nil, err
 	}
-	return jsonobject.Unmarshal(c.forms.json.object(b))
+	return jsonobject.Unmarshal(c.prepared().forms.json.object(b))
 }
 
 // managersOf are the managers that an object has and an earlier one has not, or with another time or other fields.

@@ -60,7 +60,7 @@ func (c *call) projection(out output, isWatch bool) (*projection, error) {
 	if isWatch {
 		paths = slices.Compact(slices.Sorted(slices.Values(append(paths, "apiVersion", "kind", "metadata.resourceVersion"))))
 	}
-	f := c.forms.of(out)
+	f := c.prepared().forms.of(out)
 	p := &projection{out: out, form: f, fields: jsonobject.Fields{}, key: unique.Make(projected{f, out.media, strings.Join(paths, ",")})}
 	split := make([][]string, len(paths))
 	for n, path := range paths {

@@ -189,7 +189,7 @@ func (c *call) writeItem(out output, i *store.Item) error {
 		return c.writeTable(http.StatusOK, out, []Object{obj}, metav1.ListMeta{ResourceVersion: obj.GetResourceVersion()})
 	}
 	if out.media == mediaProtobuf {
-		tm := c.forms.typeMeta
+		tm := c.prepared().forms.typeMeta
 		if out.shape == shapePartial {
 			tm = typeMeta(out.metaKind(partialKind))
 		}
@@ -201,7 +201,7 @@ func (c *call) writeItem(out output, i *store.Item) error {
 		c.writeSealed(http.StatusOK, out, tm, pieces)
 		return nil
 	}
-	f := c.forms.of(out)
+	f := c.prepared().forms.of(out)
 	b, err := c.json(c.req.Context(), i, f)
 	if err != nil {
 		return err
@@ -273,10 +273,10 @@ func sendJSON(w http.ResponseWriter, req *http.Request, code int, out output, b 
 func (c *call) writeStored(code int, out output, i *store.Item) error {
 	if pieces, ok := c.protobufOfWrite(i, out); ok {
 		c.auditItem(out, i)
-		c.writeSealed(code, out, c.forms.typeMeta, pieces)
+		c.writeSealed(code, out, c.prepared().forms.typeMeta, pieces)
 		return nil
 	}
-	if f := c.forms.json; request.LocalFrom(c.req) == nil && out.shape == shapeObject && out.media != mediaProtobuf && c.forms.of(out) == f {
+	if f := c.prepared().forms.json; request.LocalFrom(c.req) == nil && out.shape == shapeObject && out.media != mediaProtobuf && c.prepared().forms.of(out) == f {
 		room := gatherBuffers.Get().(*[]byte)
 		defer gatherBuffers.Put(room)
 		if b, ok := c.jsonOfWrite((*room)[:0], i, f); ok {

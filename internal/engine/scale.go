@@ -303,9 +303,10 @@ func (w *write) admitScale(ctx context.Context, s, live *autoscalingv1.Scale, op
 
 // scaleManager manages the fields of scales.
 func (w *write) scaleManager() (*fieldmanager.Manager, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if m := w.manager["scale"]; m != nil {
+	a := w.prepared()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m := a.manager["scale"]; m != nil {
 		return m, nil
 	}
 	scales := &Endpoint{
@@ -318,7 +319,7 @@ func (w *write) scaleManager() (*fieldmanager.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.manager["scale"] = m
+	a.manager["scale"] = m
 	return m, nil
 }
 

@@ -19,12 +19,13 @@ func (ep *Endpoint) Versions() admission.Versions { return versions{ep} }
 // All is part of admission.Versions. A Resource never changes, so the result,
 // which every write needs, is computed once.
 func (v versions) All(subresource string) []admission.Version {
-	v.ep.mu.Lock()
-	defer v.ep.mu.Unlock()
-	all, ok := v.ep.all[subresource]
+	a := v.ep.prepared()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all, ok := a.all[subresource]
 	if !ok {
 		all = v.of(subresource)
-		v.ep.all[subresource] = all
+		a.all[subresource] = all
 	}
 	return all
 }

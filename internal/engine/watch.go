@@ -404,7 +404,7 @@ func (s *watchStream) frame(ctx context.Context, t watch.EventType, i *store.Ite
 		return s.tableFrame(t, obj)
 	}
 	if s.out.media == mediaProtobuf {
-		tm := s.forms.typeMeta
+		tm := s.prepared().forms.typeMeta
 		if s.out.shape == shapePartial {
 			tm = typeMeta(s.out.metaKind(partialKind))
 		}
@@ -422,7 +422,7 @@ func (s *watchStream) frame(ctx context.Context, t watch.EventType, i *store.Ite
 		}
 		return s.protobufFrame(t, tm, raw)
 	}
-	f := s.forms.of(s.out)
+	f := s.prepared().forms.of(s.out)
 	var b []byte
 	var err error
 	if s.only != nil {

@@ -111,7 +111,7 @@ func (c *call) jsonList(out output, p *page) ([]byte, error) {
 
 // jsonItems makes the items of a list; metadata-only items have their type.
 func (c *call) jsonItems(out output, p *page) func(n int) (head, rest []byte, err error) {
-	ctx, f, batch := c.req.Context(), c.forms.of(out), c.batches(p.items)
+	ctx, f, batch := c.req.Context(), c.prepared().forms.of(out), c.batches(p.items)
 	return func(n int) (head, rest []byte, err error) {
 		if some := batch(n); some != nil {
 			if err := c.encodeTogether(ctx, some, f); err != nil {
@@ -153,7 +153,7 @@ func (c *call) writeJSONList(out output, p *page) error {
 	if p.only != nil {
 		return c.writeListing(out, jsonListing(out, head, len(p.items), func() itemFunc { return c.onlyItems(p) }))
 	}
-	if f := c.forms.of(out); f.plan != nil && f.plan() != nil && c.passesThrough(p) {
+	if f := c.prepared().forms.of(out); f.plan != nil && f.plan() != nil && c.passesThrough(p) {
 		l := jsonListing(out, head, len(p.items), func() itemFunc { return c.passingItems(out, p) })
 		l.reuses, l.sound, l.about = true, true, 0
 		for _, i := range p.items {
@@ -177,7 +177,7 @@ func (c *call) passesThrough(p *page) bool {
 
 // passingItems is jsonItems for encodings that are not kept: each is in the place of the one before it.
 func (c *call) passingItems(out output, p *page) itemFunc {
-	f := c.forms.of(out)
+	f := c.prepared().forms.of(out)
 	var room []byte
 	var values store.Values
 	return func(n int) (head, rest []byte, err error) {

@@ -120,7 +120,7 @@ func (s *server) fork(ctx context.Context, o ForkOptions) (*Fork, error) {
 func (s *server) forkOf(cut *store.Cut, o ForkOptions) *Fork {
 	b := s.base
 	log := fork.New(cut, b.process.Clock)
-	seams := Seams{Webhook: b.seams.Webhook, Kinds: b.seams.Kinds, Admit: b.seams.Admit, Made: true, origin: &origin{s, o}}
+	seams := Seams{Webhook: b.seams.Webhook, Kinds: b.seams.Kinds, Common: b.seams.Common, Admit: b.seams.Admit, Made: true, origin: &origin{s, o}}
 	return &Fork{New(b.cfg.Forked(o.Controllers), b.process.Hosted(log, b.process.Egress), seams), log}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/access/audit"
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 	"github.com/kanzen-io/kanzen/internal/observe/findings"
 	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
@@ -50,6 +51,8 @@ type Seams struct {
 	Planes Planes
 	// Kinds are kinds that the control plane has beside the built-in ones: definitions that are no objects of the API. Optional.
 	Kinds []*apiextensionsv1.CustomResourceDefinition
+	// Common has objects that other control planes with the same settings have too; nil: there are none.
+	Common *engine.Common
 	// Admit are plugins of admission that come after all others. Optional.
 	Admit admission.Chain
 	// Exports answers requests at ExportsPath and below, of users who may make them; nil: there is no such page.

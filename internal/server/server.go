@@ -194,7 +194,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	eng := engine.New(engine.Config{
-		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: on.Types,
+		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: on.Types, Common: seams.Common,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: int64(cfg.MaxRequestBodyBytes),
 		Connect: b.connects(connect.New(kubelets, objects, cfg.Gates()).Connect), Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,

@@ -19,29 +19,29 @@ type Metrics struct {
 	// mu is held to make the series of a view and to drop them, so that a view that is forgotten leaves none.
 	mu sync.Mutex
 
-	seconds          *prometheus.HistogramVec
+	seconds          *histogram.Vec
 	requests, failed *prometheus.CounterVec
 	compared         *prometheus.CounterVec
-	waits            *prometheus.HistogramVec
-	lists, loads     *prometheus.HistogramVec
+	waits            *histogram.Vec
+	lists, loads     *histogram.Vec
 }
 
 // NewMetrics makes the metrics of a store and registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	operation, resource := []string{"operation", "group", "resource"}, []string{"group", "resource"}
 	m := &Metrics{
-		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "etcd_request_duration_seconds", Help: "How long requests to etcd took.",
+		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "etcd_request_duration_seconds", Help: "How long requests to etcd took.",
 			Buckets: requestBuckets}), operation),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_requests_total", Help: "Requests to etcd."}, operation),
 		failed:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_request_errors_total", Help: "Requests to etcd that failed."}, operation),
 		compared: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_storage_consistency_checks_total", Help: "Comparisons of views with etcd, by what came of them."},
 			[]string{"group", "resource", "status"}),
-		waits: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_cache_read_wait_seconds",
+		waits: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_cache_read_wait_seconds",
 			Help:    "How long reads waited until the view had everything that they must see.",
 			Buckets: []float64{0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3}}), resource),
-		lists: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_storage_list_duration_seconds",
+		lists: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_storage_list_duration_seconds",
 			Help: "How long lists from etcd took, with all their pages.", Buckets: requestBuckets}), []string{"streamed", "group", "resource"}),
-		loads: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_cache_initialization_duration_seconds",
+		loads: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_cache_initialization_duration_seconds",
 			Help: "How long it took to load views from etcd.", Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600}}), resource),
 	}
 	r.MustRegister(m.seconds, m.requests, m.failed, m.compared, m.waits, m.lists, m.loads)

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 )
 
 const (
@@ -126,7 +128,7 @@ func (t *cachedTokens) key(token string, audiences []string) (key [32]byte) {
 type CacheMetrics struct {
 	requests, fetches *prometheus.CounterVec
 	active            *prometheus.GaugeVec
-	seconds           *prometheus.HistogramVec
+	seconds           *histogram.Vec
 }
 
 // NewCacheMetrics registers the metrics, which all caches of a server share.
@@ -137,7 +139,7 @@ func NewCacheMetrics(r prometheus.Registerer) *CacheMetrics {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "request_total", Help: "Tokens looked up, by hit or miss."}, status),
 		fetches:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "fetch_total", Help: "Tokens that had to be authenticated, by outcome."}, status),
 		active:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + "active_fetch_count", Help: "Tokens being authenticated, and requests waiting for it."}, status),
-		seconds:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "request_duration_seconds", Help: "How long looking up a token took."}, status),
+		seconds:  histogram.NewVec(prometheus.HistogramOpts{Name: prefix + "request_duration_seconds", Help: "How long looking up a token took."}, status),
 	}
 	r.MustRegister(m.requests, m.fetches, m.active, m.seconds)
 	return m

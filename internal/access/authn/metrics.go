@@ -20,7 +20,7 @@ func Measured(a Authenticator, r prometheus.Registerer, clk clock.PassiveClock) 
 			Help: "Counter of authenticated requests broken out by username."}, []string{"username"}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_attempts",
 			Help: "Counter of authenticated attempts."}, []string{"result"}),
-		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "authentication_duration_seconds",
+		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "authentication_duration_seconds",
 			Help: "Authentication duration in seconds broken out by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}), []string{"result"}),
 	}
 	r.MustRegister(m.users, m.attempts, m.seconds)
@@ -42,7 +42,7 @@ type measured struct {
 	next            Authenticator
 	clock           clock.PassiveClock
 	users, attempts *prometheus.CounterVec
-	seconds         *prometheus.HistogramVec
+	seconds         *histogram.Vec
 	succeeded       func() outcome // looked up once: it is of nearly every request
 }
 

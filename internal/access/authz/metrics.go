@@ -54,7 +54,7 @@ func Measured(a Authorizer, r prometheus.Registerer, clk clock.PassiveClock) Aut
 		Authorizer: a, clock: clk,
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authorization_attempts_total",
 			Help: "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'."}, []string{"result"}),
-		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "authorization_duration_seconds",
+		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "authorization_duration_seconds",
 			Help: "Authorization duration in seconds broken out by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}), []string{"result"}),
 	}
 	r.MustRegister(m.attempts, m.seconds)
@@ -76,7 +76,7 @@ type measured struct {
 	Authorizer
 	clock    clock.PassiveClock
 	attempts *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
+	seconds  *histogram.Vec
 	allowed  func() outcome // looked up once: it is of nearly every request
 }
 

@@ -17,7 +17,7 @@ type Metrics struct {
 	compilation, evaluation     prometheus.Histogram
 	ratcheting                  prometheus.Histogram
 	requests                    *prometheus.CounterVec
-	requestSeconds, conversions *prometheus.HistogramVec
+	requestSeconds, conversions *histogram.Vec
 }
 
 // NewMetrics registers the metrics.
@@ -36,11 +36,11 @@ func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
 			Name: "apiserver_conversion_webhook_request_total",
 			Help: "Counter for conversion webhook requests with success/failure and failure error type",
 		}, []string{"result", "failure_type"}),
-		requestSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		requestSeconds: histogram.NewVec(prometheus.HistogramOpts{
 			Name: "apiserver_conversion_webhook_duration_seconds", Help: "Conversion webhook request latency",
 			Buckets: []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 45, 60},
 		}, []string{"result", "failure_type"}),
-		conversions: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{
+		conversions: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{
 			Name: "apiserver_crd_conversion_webhook_duration_seconds", Help: "CRD webhook conversion duration in seconds",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
 		}), []string{"crd_name", "from_version", "to_version", "succeeded"}),

@@ -34,7 +34,8 @@ type recorded struct {
 	decoder func() (*zstd.Decoder, error)
 }
 
-func readIndex() (*recorded, error) {
+// readIndex reads the index, which all sets of a process share: it does not change.
+var readIndex = sync.OnceValues(func() (*recorded, error) {
 	b, err := data.ReadFile("data/index.json")
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func readIndex() (*recorded, error) {
 		return nil, fmt.Errorf("index of the embedded documents: %w", err)
 	}
 	return ix, nil
-}
+})
 
 // recordedDocument returns an embedded v3 document, without what is not served.
 func (s *Set) recordedDocument(path, hash string) Document {

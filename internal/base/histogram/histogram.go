@@ -1,5 +1,5 @@
-// Package histogram makes histograms native, if they are registered where they are to be (the gate NativeHistograms): beside the
-// buckets that they name they have exponential ones, which clients get that ask for protobuf.
+// Package histogram has histograms with labels (Vec), and makes histograms native, if they are registered where they are to be (the gate
+// NativeHistograms): beside the buckets that they name they have exponential ones, which clients get that ask for protobuf.
 //
 // Those that kube-apiserver makes before it knows its gates are not native there, and so not here: of admission, of work queues, of
 // requests to webhooks and their conversions, of CEL, of dials and of tokens in the cache.

@@ -4,20 +4,20 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 )
 
 // Metrics are the metrics of a server's queues, under the names that all of Kubernetes has for them.
 type Metrics struct {
 	depth               *prometheus.GaugeVec
 	adds, retries       *prometheus.CounterVec
-	latency, work       *prometheus.HistogramVec
+	latency, work       *histogram.Vec
 	unfinished, longest *prometheus.Desc
 	clock               clock.PassiveClock
 
@@ -35,8 +35,8 @@ func NewMetrics(r prometheus.Registerer, clk clock.PassiveClock) *Metrics {
 		depth:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Names that wait in the queue."}, labels),
 		adds:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_adds_total", Help: "Names put into the queue."}, labels),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_retries_total", Help: "Names put into the queue again after a failure."}, labels),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "workqueue_queue_duration_seconds", Help: "How long names waited in the queue.", Buckets: buckets}, labels),
-		work:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "workqueue_work_duration_seconds", Help: "How long the work on a name took.", Buckets: buckets}, labels),
+		latency: histogram.NewVec(prometheus.HistogramOpts{Name: "workqueue_queue_duration_seconds", Help: "How long names waited in the queue.", Buckets: buckets}, labels),
+		work:    histogram.NewVec(prometheus.HistogramOpts{Name: "workqueue_work_duration_seconds", Help: "How long the work on a name took.", Buckets: buckets}, labels),
 
 		unfinished: prometheus.NewDesc("workqueue_unfinished_work_seconds", "How long the work that is under way has taken, in sum.", labels, nil),
 		longest:    prometheus.NewDesc("workqueue_longest_running_processor_seconds", "How long the longest work that is under way has taken.", labels, nil),
@@ -66,36 +66,74 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// of adds what belongs to the metrics to the settings of a queue. taken counts the names that are taken out of it.
-func (m *Metrics) of(c workqueue.TypedQueueConfig[string], taken *atomic.Int64) workqueue.TypedQueueConfig[string] {
+// measured are the metrics of one queue. Those of the zero value are not kept, and it asks no clock.
+type measured struct {
+	clock         clock.PassiveClock
+	depth         prometheus.Gauge
+	adds, retries prometheus.Counter
+	latency, work prometheus.Observer
+}
+
+// of returns the metrics of a queue. They exist from the start.
+func (m *Metrics) of(queue string) measured {
 	if m == nil {
-		return c
+		return measured{}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.begun[c.Name] == nil {
-		m.begun[c.Name] = map[string]time.Time{}
+	if m.begun[queue] == nil {
+		m.begun[queue] = map[string]time.Time{}
 	}
-	m.retries.WithLabelValues(c.Name) // it exists from the start, like the others
-	c.MetricsProvider, c.Clock = provider{m, taken}, still{c.Clock}
-	return c
+	return measured{m.clock, m.depth.WithLabelValues(queue), m.adds.WithLabelValues(queue), m.retries.WithLabelValues(queue),
+		m.latency.WithLabelValues(queue), m.work.WithLabelValues(queue)}
+}
+
+// enters counts a name that is added.
+func (m *measured) enters() {
+	if m.depth != nil {
+		m.depth.Inc()
+		m.adds.Inc()
+	}
+}
+
+// leaves counts a name that is taken, and was added at a time.
+func (m *measured) leaves(added time.Time) {
+	if m.depth != nil {
+		m.depth.Dec()
+		m.latency.Observe(m.clock.Since(added).Seconds())
+	}
+}
+
+// now is when a name is added.
+func (m *measured) now() time.Time {
+	if m.clock == nil {
+		return time.Time{}
+	}
+	return m.clock.Now()
+}
+
+// worked counts work that has ended.
+func (m *measured) worked(took time.Duration) {
+	if m.work != nil {
+		m.work.Observe(took.Seconds())
+	}
+}
+
+// retried counts a name that is added later, or again.
+func (m *measured) retried() {
+	if m.retries != nil {
+		m.retries.Inc()
+	}
 }
 
 // begin notes that work on a name begins.
-func (m *Metrics) begin(queue, name string) {
+func (m *Metrics) begin(queue, name string, at time.Time) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.begun[queue][name] = m.clock.Now()
-}
-
-// retried counts a name that is put into a queue again.
-func (m *Metrics) retried(queue string) {
-	if m != nil {
-		m.retries.WithLabelValues(queue).Inc()
-	}
+	m.begun[queue][name] = at
 }
 
 // end notes that work on a name has ended.
@@ -107,74 +145,6 @@ func (m *Metrics) end(queue, name string) {
 	defer m.mu.Unlock()
 	delete(m.begun[queue], name)
 }
-
-// provider makes the metrics of one queue.
-type provider struct {
-	*Metrics
-	taken *atomic.Int64
-}
-
-func (p provider) NewDepthMetric(queue string) workqueue.GaugeMetric {
-	return depth{p.depth.WithLabelValues(queue), p.taken}
-}
-
-// depth is the gauge of names that wait. The queue decrements it when a name is taken, before anybody sees that it is gone.
-type depth struct {
-	prometheus.Gauge
-	taken *atomic.Int64
-}
-
-// Dec is part of workqueue.GaugeMetric.
-func (d depth) Dec() {
-	d.taken.Add(1)
-	d.Gauge.Dec()
-}
-
-func (p provider) NewAddsMetric(queue string) workqueue.CounterMetric {
-	return p.adds.WithLabelValues(queue)
-}
-
-func (p provider) NewLatencyMetric(queue string) workqueue.HistogramMetric {
-	return p.latency.WithLabelValues(queue)
-}
-
-func (p provider) NewWorkDurationMetric(queue string) workqueue.HistogramMetric {
-	return p.work.WithLabelValues(queue)
-}
-
-func (p provider) NewRetriesMetric(queue string) workqueue.CounterMetric {
-	return p.retries.WithLabelValues(queue)
-}
-
-func (p provider) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return unset{}
-}
-
-func (p provider) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return unset{}
-}
-
-// unset stands for the gauges that Collect tells instead.
-type unset struct{}
-
-func (unset) Set(float64) {}
-
-// still is a clock whose short tickers do not tick. A queue with metrics has one of half a second to set the gauges of
-// unfinished work: dozens of queues would wake an idle process all the time.
-type still struct{ clock.WithTicker }
-
-// NewTicker is part of clock.WithTicker.
-func (s still) NewTicker(d time.Duration) clock.Ticker {
-	if d < time.Second {
-		return noTicks{}
-	}
-	return s.WithTicker.NewTicker(d)
-}
-
-type noTicks struct{}
-
-func (noTicks) C() <-chan time.Time { return nil }
-func (noTicks) Stop()               {}
 
 // State is what a queue does now, and what it did since the server started.
 type State struct {

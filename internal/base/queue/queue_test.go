@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -56,16 +57,23 @@ func TestAddAfter(t *testing.T) {
 	q.AddAfter("a", time.Hour)
 	q.AddAfter("b", 2*time.Second)
 	q.AddAfter("c", 0)
+	looked, done := make(chan string), make(chan struct{})
+	go func() {
+		defer close(done)
+		q.Run(context.Background(), 1, func(_ context.Context, name string) error {
+			looked <- name
+			return nil
+		})
+	}()
 	var got []string
 	for _, pause := range []time.Duration{0, time.Second, time.Second} {
 		clk.Step(pause)
-		name, _ := q.Get()
-		q.Done(name)
-		got = append(got, name)
+		got = append(got, <-looked)
 	}
 	clk.Step(2 * time.Hour)
 	q.AddAfter("d", time.Second)
 	q.ShutDown()
+	<-done
 	q.AddAfter("e", time.Second)
 	clk.Step(time.Hour)
 	if want := []string{"c", "a", "b"}; !slices.Equal(got, want) || q.Len() != 0 || clk.HasWaiters() {
@@ -105,4 +113,32 @@ func TestWorkers(t *testing.T) {
 	if want := []string{"a", "b", "c", "d"}; !slices.Equal(all, want) || len(begun) != 0 {
 		t.Errorf("%v, want %v; %d more", all, want, len(begun))
 	}
+}
+
+// A name that fails again and again is looked at after pauses that are doubled, up to the longest one; once it has worked they begin anew.
+func TestPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := slog.New(slog.DiscardHandler)
+		q := queue.New("test", clock.RealClock{}, guard.New(log, clock.RealClock{}, nil), nil, log)
+		ctx, cancel := context.WithCancel(t.Context())
+		last := time.Now()
+		var got []time.Duration
+		q.Add("a")
+		q.Run(ctx, 1, func(context.Context, string) error {
+			got, last = append(got, time.Since(last)), time.Now()
+			switch len(got) {
+			case 11:
+				q.Add("a")
+				return nil
+			case 13:
+				cancel()
+			}
+			return errors.New("not yet")
+		})
+		const ms = time.Millisecond
+		want := []time.Duration{0, 20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 640 * ms, 1280 * ms, 2560 * ms, 5000 * ms, 5000 * ms, 0, 20 * ms}
+		if !slices.Equal(got, want) {
+			t.Errorf("pauses %v, want %v", got, want)
+		}
+	})
 }

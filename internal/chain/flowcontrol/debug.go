@@ -59,7 +59,7 @@ func (c *Controller) showLevels(row func(...string), _ bool) {
 	var lines [][]string
 	c.each(func(name string, l *level) {
 		s, active := l.set, 0
-		for _, q := range s.all {
+		for _, q := range s.made() {
 			if len(q.waiting) > 0 {
 				active++
 			}
@@ -77,6 +77,7 @@ func (c *Controller) showQueues(row func(...string), _ bool) {
 	row("PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR", "InitialSeatsSum", "MaxSeatsSum", "TotalWorkSum")
 	c.each(func(name string, l *level) {
 		for n, q := range l.set.all {
+			q = cmp.Or(q, &queue{})
 			row(name, strconv.Itoa(n), strconv.Itoa(len(q.waiting)), strconv.Itoa(q.executing), strconv.Itoa(q.seats), q.nextR.String(),
 				strconv.Itoa(q.initialSum), strconv.Itoa(q.seatsSum), q.workSum.String())
 		}
@@ -103,13 +104,17 @@ func (c *Controller) showRequests(row func(...string), details bool) {
 			}
 			row(line...)
 		}
-		for n, q := range l.set.all {
+		for n, q := range l.set.made() {
 			for place, t := range q.waiting {
 				show(n, place, t)
 			}
 		}
 		for t := range l.set.tickets {
-			show(slices.Index(l.set.all, t.queue), -1, t)
+			at := -1
+			if t.queue != nil {
+				at = slices.Index(l.set.all, t.queue)
+			}
+			show(at, -1, t)
 		}
 	})
 }
@@ -149,7 +154,7 @@ func (s *queueSet) users() []UserSeats {
 	for t := range s.tickets {
 		of(t).Seats += t.Initial
 	}
-	for _, q := range s.all {
+	for _, q := range s.made() {
 		for _, t := range q.waiting {
 			of(t).Waiting++
 		}

@@ -42,7 +42,7 @@ func (p *phase) take() float64 { return float64(p.most.Swap(p.now.Load())) }
 type flowVectors struct {
 	rejected, dispatched, noRoom                                  *prometheus.CounterVec
 	inQueue, seatsInQueue, executing, executingSeats, concurrency *prometheus.GaugeVec
-	queueLength, watchers, seats, waitSeconds, executionSeconds   *prometheus.HistogramVec
+	queueLength, watchers, seats, waitSeconds, executionSeconds   *histogram.Vec
 }
 
 type levelVectors struct {
@@ -68,8 +68,8 @@ func NewMetrics(r prometheus.Registerer, now func() time.Time) *Metrics {
 		r.MustRegister(v)
 		return v
 	}
-	histogram := func(n, help string, buckets []float64, labels []string, more ...string) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: name(n), Help: help, Buckets: buckets}), append(labels[:len(labels):len(labels)], more...))
+	histogram := func(n, help string, buckets []float64, labels []string, more ...string) *histogram.Vec {
+		v := histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: name(n), Help: help, Buckets: buckets}), append(labels[:len(labels):len(labels)], more...))
 		r.MustRegister(v)
 		return v
 	}

@@ -75,6 +75,17 @@ func (r *running) beyond(now time.Time) seatSeconds {
 
 func (q *queue) busy() bool { return len(q.waiting) > 0 || q.executing > 0 }
 
+// inUse reports whether a queue, which may not have been made yet (nil), has requests, or seats in linger time.
+func (q *queue) inUse() bool { return q != nil && (q.busy() || q.seats > 0) }
+
+// waitingWork is the work of the requests that wait in a queue, which may not have been made yet (nil).
+func (q *queue) waitingWork() seatSeconds {
+	if q == nil {
+		return 0
+	}
+	return q.workSum
+}
+
 func (q *queue) count(t *ticket, sign int) {
 	q.initialSum += sign * t.Initial
 	q.seatsSum += sign * t.seats()

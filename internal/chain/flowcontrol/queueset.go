@@ -1,6 +1,7 @@
 package flowcontrol
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -39,7 +40,9 @@ type queueSet struct {
 	// observe is called after each change of the state.
 	observe func(now time.Time)
 
-	all          []*queue // may be longer than limits.queues until the extra queues are empty
+	// all may be longer than limits.queues until the extra queues are empty. A queue is made by its first request (nil: it had none), as most
+	// never have one.
+	all          []*queue
 	r            seatSeconds
 	at           time.Time // the time at which r was updated
 	robin        int       // index of the queue last served
@@ -77,7 +80,7 @@ func (s *queueSet) configure(now time.Time, l limits) {
 	}
 	s.limits = l
 	for len(s.all) < l.queues {
-		s.all = append(s.all, &queue{})
+		s.all = append(s.all, nil)
 	}
 	s.trim()
 	s.dispatch(now, nil)
@@ -116,20 +119,34 @@ func (s *queueSet) pick(hash uint64) *queue {
 	var room [16]int
 	hand := deal(room[:0], hash, s.queues, s.hand)
 	s.arrivals++
-	var best *queue
+	best := -1
 	for n := range hand {
 		// Begin at another card each time, so that no queue is preferred among equals.
-		q := s.all[hand[(n+s.arrivals)%len(hand)]]
-		if best == nil || q.workSum < best.workSum {
-			best = q
+		at := hand[(n+s.arrivals)%len(hand)]
+		if best < 0 || s.all[at].waitingWork() < s.all[best].waitingWork() {
+			best = at
 		}
 	}
-	return best
+	if s.all[best] == nil {
+		s.all[best] = &queue{}
+	}
+	return s.all[best]
 }
 
 // patience is the shortest Retry-After. A request that arrives at the same queue within patience of a rejection is
 // rejected with a delay.
 const patience = time.Second
+
+// made returns the queues that had requests, by index.
+func (s *queueSet) made() iter.Seq2[int, *queue] {
+	return func(yield func(int, *queue) bool) {
+		for n, q := range s.all {
+			if q != nil && !yield(n, q) {
+				return
+			}
+		}
+	}
+}
 
 // refuse returns how a request is rejected when its queue is full. The number of delayed rejections is bounded by the
 // queues' total length.
@@ -302,7 +319,7 @@ func (s *queueSet) next(now time.Time) *queue {
 	c := choice{r: s.r, least: inf, most: -inf, leastLess: inf, mostLess: -inf}
 	for n := range s.all {
 		at := (s.robin + 1 + n) % len(s.all)
-		if q := s.all[at]; len(q.waiting) > 0 {
+		if q := s.all[at]; q != nil && len(q.waiting) > 0 {
 			less := q.nextR - work(q.seats, guess)
 			c.least, c.most = min(c.least, q.nextR), max(c.most, q.nextR)
 			c.leastLess, c.mostLess = min(c.leastLess, less), max(c.mostLess, less)
@@ -319,7 +336,7 @@ func (s *queueSet) next(now time.Time) *queue {
 
 // trim removes surplus empty queues from the end.
 func (s *queueSet) trim() {
-	for n := len(s.all); n > s.queues && !s.all[n-1].busy() && s.all[n-1].seats == 0; n-- {
+	for n := len(s.all); n > s.queues && !s.all[n-1].inUse(); n-- {
 		s.all = s.all[:n-1]
 	}
 	if s.robin >= len(s.all) {

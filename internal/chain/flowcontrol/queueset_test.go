@@ -322,7 +322,7 @@ func TestQueueSetInvariants(t *testing.T) {
 func check(t *testing.T, s *queueSet, serving int) {
 	t.Helper()
 	waits, seats, active := 0, 0, 0
-	for _, q := range s.all {
+	for _, q := range s.made() {
 		waits += len(q.waiting)
 		seats += q.seats
 		if q.busy() {

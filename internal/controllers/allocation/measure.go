@@ -14,7 +14,7 @@ import (
 // Metrics are the metrics of allocation, under kube-apiserver's names. Nil measures nothing.
 type Metrics struct {
 	addresses, addressErrors *prometheus.CounterVec // by cidr and scope
-	seconds                  *prometheus.HistogramVec
+	seconds                  *histogram.Vec
 	ports, portErrors        *prometheus.CounterVec // by scope
 	repairs, portRepairs     prometheus.Counter     // that failed
 	portFaults               *prometheus.CounterVec // that repairs found, by type
@@ -26,7 +26,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		addresses:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: ips + "allocation_total", Help: "Cluster IPs allocated."}, []string{"cidr", "scope"}),
 		addressErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: ips + "allocation_errors_total", Help: "Cluster IPs that could not be allocated."}, []string{"cidr", "scope"}),
-		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: ips + "allocation_duration_seconds", Help: "How long allocating a cluster IP took.",
+		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: ips + "allocation_duration_seconds", Help: "How long allocating a cluster IP took.",
 			Buckets: prometheus.DefBuckets}), []string{"cidr"}),
 		ports:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: ports + "allocation_total", Help: "Node ports allocated."}, []string{"scope"}),
 		portErrors:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: ports + "allocation_errors_total", Help: "Node ports that could not be allocated."}, []string{"scope"}),

@@ -7,13 +7,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 	"github.com/kanzen-io/kanzen/internal/wire/remote"
 )
 
 // Clients measures the requests that the server sends itself: to webhooks, and in the process to its own chain.
 type Clients struct {
 	requests                        *prometheus.CounterVec
-	seconds, sent, received         *prometheus.HistogramVec
+	seconds, sent, received         *histogram.Vec
 	missingNames, insecureSignature prometheus.Counter
 }
 
@@ -25,10 +26,10 @@ func NewClients(r prometheus.Registerer) *Clients {
 	c := &Clients{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "requests_total", Help: "Requests that the server sent, by code, method and host."},
 			[]string{"code", "method", "host"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "request_duration_seconds", Help: "How long they took.",
+		seconds: histogram.NewVec(prometheus.HistogramOpts{Name: prefix + "request_duration_seconds", Help: "How long they took.",
 			Buckets: []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0}}, where),
-		sent:     prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "request_size_bytes", Help: "Bytes of their bodies.", Buckets: sizes}, where),
-		received: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "response_size_bytes", Help: "Bytes of their answers.", Buckets: sizes}, where),
+		sent:     histogram.NewVec(prometheus.HistogramOpts{Name: prefix + "request_size_bytes", Help: "Bytes of their bodies.", Buckets: sizes}, where),
+		received: histogram.NewVec(prometheus.HistogramOpts{Name: prefix + "response_size_bytes", Help: "Bytes of their answers.", Buckets: sizes}, where),
 		missingNames: prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_webhooks_x509_missing_san_total",
 			Help: "Calls of webhooks whose certificate has no subject alternative name."}),
 		insecureSignature: prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_webhooks_x509_insecure_sha1_total",

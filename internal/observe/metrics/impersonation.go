@@ -11,7 +11,7 @@ import (
 // Impersonation measures impersonation attempts and their authorization checks. It is the chain's observer.
 type Impersonation struct {
 	attempts, questions          *prometheus.CounterVec
-	attemptSeconds, askedSeconds *prometheus.HistogramVec
+	attemptSeconds, askedSeconds *histogram.Vec
 }
 
 // NewImpersonation creates the metrics and registers them.
@@ -23,8 +23,8 @@ func NewImpersonation(r prometheus.Registerer) *Impersonation {
 		r.MustRegister(v)
 		return v
 	}
-	histogram := func(name, help string) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}), labels)
+	histogram := func(name, help string) *histogram.Vec {
+		v := histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}), labels)
 		r.MustRegister(v)
 		return v
 	}

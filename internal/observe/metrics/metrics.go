@@ -27,9 +27,9 @@ type Metrics struct {
 	slis     *prometheus.Registry // service level indicators, served at their own path
 
 	total, self, aborts, terminations *prometheus.CounterVec
-	seconds, sliSeconds, sloSeconds   *prometheus.HistogramVec
-	sizes, bodySizes                  *prometheus.HistogramVec
-	filters, validations              *prometheus.HistogramVec
+	seconds, sliSeconds, sloSeconds   *histogram.Vec
+	sizes, bodySizes                  *histogram.Vec
+	filters, validations              *histogram.Vec
 	long, deprecated                  *prometheus.GaugeVec
 	panics, background, tlsErrors     prometheus.Counter
 	healthcheck                       *prometheus.GaugeVec
@@ -80,8 +80,8 @@ func New(served Served, process prometheus.Gatherer, native bool) *Metrics {
 		m.registry.MustRegister(v)
 		return v
 	}
-	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(histogram.Opts(m.Registry(), prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}), labels)
+	histogram := func(name, help string, buckets []float64, labels ...string) *histogram.Vec {
+		v := histogram.NewVec(histogram.Opts(m.Registry(), prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}), labels)
 		m.registry.MustRegister(v)
 		return v
 	}

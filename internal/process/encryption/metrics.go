@@ -30,13 +30,13 @@ type metrics struct {
 	clock  clock.PassiveClock
 	server string // hash
 
-	seconds       *prometheus.HistogramVec
+	seconds       *histogram.Vec
 	operations    *prometheus.CounterVec
 	cacheMisses   prometheus.Counter
 	keyFailures   prometheus.Counter // stays 0: a machine without randomness has no servers
 	keysFilled    prometheus.Gauge   // of version 1 of plugins
 	seedSeconds   prometheus.Histogram
-	calls         *prometheus.HistogramVec
+	calls         *histogram.Vec
 	seedsKept     *prometheus.GaugeVec
 	invalidKeyIDs *prometheus.CounterVec
 	keyIDTotal    *prometheus.CounterVec
@@ -55,7 +55,7 @@ func newMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 	const storage, envelopes = "apiserver_storage_", "apiserver_envelope_encryption_"
 	keyLabels := []string{"transformation_type", "provider_name", "key_id_hash", "apiserver_id_hash"}
 	m := &metrics{clock: clk, server: hashOf(server),
-		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: storage + "transformation_duration_seconds",
+		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: storage + "transformation_duration_seconds",
 			Help:    "Latencies in seconds of value transformation operations.",
 			Buckets: prometheus.ExponentialBuckets(5e-6, 2, 25)}), []string{"transformation_type", "transformer_prefix"}),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: storage + "transformation_operations_total",
@@ -69,7 +69,7 @@ func newMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 			Help: "Percent of the cache slots currently occupied by cached DEKs."}),
 		seedSeconds: prometheus.NewHistogram(histogram.Opts(r, prometheus.HistogramOpts{Name: storage + "data_key_generation_duration_seconds",
 			Help: "Latencies in seconds of data encryption key(DEK) generation operations.", Buckets: prometheus.ExponentialBuckets(5e-6, 2, 14)})),
-		calls: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: envelopes + "kms_operations_latency_seconds",
+		calls: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: envelopes + "kms_operations_latency_seconds",
 			Help:    "KMS operation duration with gRPC error code status total.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 20)}), []string{"provider_name", "method_name", "grpc_status_code"}),
 		seedsKept: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: envelopes + "dek_source_cache_size",

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/singleflight"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/base/version"
 	"github.com/kanzen-io/kanzen/internal/controllers"
+	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/server"
@@ -52,6 +54,10 @@ type base struct {
 	// Of is what it depends on.
 	Of   string `json:"of"`
 	keys []baseKey
+
+	mu sync.Mutex
+	// objects are those of keys that are the same in each plane, as long as a plane that has them is awake; guarded by mu.
+	objects weak.Pointer[engine.Common]
 }
 
 // baseKey is one key of a base.
@@ -146,6 +152,24 @@ func (f *Fleet) baseOf(ctx context.Context, id string) (*base, error) {
 		b.index(all)
 	}
 	return b, nil
+}
+
+// common returns the objects of the keys that are the same in each plane. Who holds them keeps them for the others.
+func (b *base) common() *engine.Common {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c := b.objects.Value(); c != nil {
+		return c
+	}
+	c := engine.NewCommon(func(yield func([]byte) bool) {
+		for n := range b.keys {
+			if k := &b.keys[n]; begins(k.key, common) && !yield(k.value) {
+				return
+			}
+		}
+	})
+	b.objects = weak.Make(c)
+	return c
 }
 
 // has reports whether there is a key with a prefix.

@@ -289,6 +289,13 @@ func (h *hosted) make(ctx context.Context, own *claimed) (*server.Plane, error) 
 	if err := f.takePart(&seams, h); err != nil {
 		return nil, err
 	}
+	if h.under.base != "" {
+		b, err := f.baseOf(ctx, h.under.base)
+		if err != nil {
+			return nil, err
+		}
+		seams.Common = b.common()
+	}
 	seams.Made, seams.Auditor = h.furnished, f.audit.Load().Foreign(auditPlane, h.name)
 	seams.Keys = func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
 		set, err := f.keysOf(ctx, h)

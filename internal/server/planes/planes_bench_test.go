@@ -33,33 +33,34 @@ func BenchmarkWake(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports what a plane holds that is asleep, and one that is awake.
+// BenchmarkMemory reports what a plane holds that is asleep, and one that is awake: of memory, and of live objects.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		g := start(b, settings(b.TempDir()))
 		g.create(b, "first", PlaneSpec{})
 		g.must(b, "first", "GET", "/api/v1/namespaces", "", nil)
-		heap := func() float64 {
+		heap := func() (used, live float64) {
 			var m runtime.MemStats
 			runtime.GC()
 			runtime.GC()
 			runtime.ReadMemStats(&m)
-			return float64(m.HeapInuse+m.StackInuse) / 1024
+			return float64(m.HeapInuse+m.StackInuse) / 1024, float64(m.HeapAlloc) / 1024
 		}
 		const asleep, awake = 500, 100
-		before := heap()
+		before, _ := heap()
 		for n := range asleep {
 			g.create(b, fmt.Sprint("p", n), PlaneSpec{})
 		}
-		slept := heap()
+		slept, had := heap()
 		goroutines := runtime.NumGoroutine()
 		for n := range awake {
 			g.must(b, fmt.Sprint("p", n), "GET", "/api/v1/namespaces", "", nil)
 		}
 		time.Sleep(2 * time.Second) // what they do after their start
-		woken := heap()
+		woken, live := heap()
 		b.ReportMetric((slept-before)/asleep, "KiB/asleep")
 		b.ReportMetric((woken-slept)/awake, "KiB/awake")
+		b.ReportMetric((live-had)/awake, "KiB-live/awake")
 		b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/awake, "goroutines/awake")
 	}
 }

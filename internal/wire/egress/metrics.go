@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 )
 
 // metrics measure dials through proxies.
 type metrics struct {
 	starts, failures *prometheus.CounterVec
-	seconds          *prometheus.HistogramVec
+	seconds          *histogram.Vec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -20,7 +22,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "dial_failure_count",
 			Help: "Dial failure count, labeled by the protocol (http-connect or grpc), transport (tcp or uds), and stage (connect or proxy). " +
 				"The stage indicates at which stage the dial failed"}, []string{"protocol", "transport", "stage"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "dial_duration_seconds",
+		seconds: histogram.NewVec(prometheus.HistogramOpts{Name: prefix + "dial_duration_seconds",
 			Help:    "Dial latency histogram in seconds, labeled by the protocol (http-connect or grpc), transport (tcp or uds)",
 			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 2.5, 12.5}}, []string{"protocol", "transport"}),
 	}

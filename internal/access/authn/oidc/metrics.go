@@ -16,7 +16,7 @@ import (
 type Metrics struct {
 	server  string
 	clock   clock.PassiveClock
-	latency *prometheus.HistogramVec
+	latency *histogram.Vec
 	fetches *prometheus.GaugeVec
 	info    *prometheus.Desc
 
@@ -29,7 +29,7 @@ func NewMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 	const prefix = "apiserver_authentication_jwt_authenticator_"
 	m := &Metrics{
 		server: hash([]byte(server)), clock: clk, sets: map[string]string{},
-		latency: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{
+		latency: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{
 			Name:    prefix + "latency_seconds",
 			Help:    "Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for cache miss only (i.e. when the token is not found in the cache).",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},

@@ -9,13 +9,13 @@ import (
 
 // Metrics measure changes of a Graph.
 type Metrics struct {
-	seconds *prometheus.HistogramVec
+	seconds *histogram.Vec
 	clock   clock.PassiveClock
 }
 
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer, clk clock.PassiveClock) *Metrics {
-	m := &Metrics{clock: clk, seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "node_authorizer_graph_actions_duration_seconds",
+	m := &Metrics{clock: clk, seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "node_authorizer_graph_actions_duration_seconds",
 		Help: "How long changes of the graph took.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 12)}), []string{"operation"})}
 	r.MustRegister(m.seconds)
 	return m

@@ -11,7 +11,7 @@ import (
 // Metrics measure webhooks and their conditions.
 type Metrics struct {
 	evaluations, failOpen, exclusions, errors *prometheus.CounterVec
-	seconds, matchSeconds                     *prometheus.HistogramVec
+	seconds, matchSeconds                     *histogram.Vec
 }
 
 // NewMetrics registers the metrics, which all webhooks of a server share.
@@ -26,10 +26,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Total number of exclusions when an authorization webhook is skipped because match conditions exclude it.", "type", "name"),
 		errors: counter("match_condition_evaluation_errors_total",
 			"Total number of errors when an authorization webhook encounters a match condition error split by authorizer type and name.", "type", "name"),
-		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{
+		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{
 			Name: "apiserver_authorization_webhook_duration_seconds", Help: "Request latency in seconds.", Buckets: prometheus.DefBuckets,
 		}), []string{"name", "result"}),
-		matchSeconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{
+		matchSeconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{
 			Name:    "apiserver_authorization_match_condition_evaluation_seconds",
 			Help:    "Authorization match condition evaluation time in seconds, split by authorizer type and name.",
 			Buckets: []float64{0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 )
 
@@ -22,21 +23,21 @@ const (
 
 // Metrics are the admission metrics of one server.
 type Metrics struct {
-	steps, plugins, webhooks           *prometheus.HistogramVec
+	steps, plugins, webhooks           *histogram.Vec
 	stepSummary                        *prometheus.SummaryVec
 	rejections, failOpen, requests     *prometheus.CounterVec
 	conditionErrors, exclusions        *prometheus.CounterVec
-	conditionSeconds                   *prometheus.HistogramVec
+	conditionSeconds                   *histogram.Vec
 	validatingChecks, mutatingChecks   *prometheus.CounterVec
-	validatingSeconds, mutatingSeconds *prometheus.HistogramVec
+	validatingSeconds, mutatingSeconds *histogram.Vec
 }
 
 // New makes the metrics of a server.
 func New() *Metrics {
 	short := []float64{0.005, 0.025, 0.1, 0.5, 1.0, 2.5}
 	expression := []float64{0.0000005, 0.001, 0.01, 0.1, 1.0}
-	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	histogram := func(name, help string, buckets []float64, labels ...string) *histogram.Vec {
+		return histogram.NewVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -45,7 +46,7 @@ func New() *Metrics {
 		steps: histogram("apiserver_admission_step_admission_duration_seconds",
 			"How long all mutating or all validating plugins took.", short, "type", "operation", "rejected"),
 		stepSummary: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "apiserver_admission_step_admission_duration_seconds_summary",
-			Help: "How long all mutating or all validating plugins took, in total.", MaxAge: 5 * time.Hour, AgeBuckets: 2, // each has buffers of 12 KB
+			Help: "How long all mutating or all validating plugins took, in total.", MaxAge: 5 * time.Hour, AgeBuckets: 2, BufCap: 50, // each has buffers of 12 KB
 			Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001}}, []string{"type", "operation", "rejected"}),
 		plugins: histogram("apiserver_admission_controller_admission_duration_seconds",
 			"How long a plugin took.", short, "name", "type", "operation", "rejected"),

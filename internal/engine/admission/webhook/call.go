@@ -58,7 +58,7 @@ func (d *Deps) ask(ctx context.Context, h *hook, a *admission.Attributes, s *sub
 		return nil, &callError{h.name, fmt.Errorf("failed to call webhook: %w", err), codeOf(err, 503)}
 	}
 	sp.Event("Request completed")
-	answer, err := d.Clients.decoder.read(got, version)
+	answer, err := reviews().read(got, version)
 	if err != nil {
 		return nil, &callError{h.name, fmt.Errorf("failed to call webhook: %w", err), codeOf(err, 503)}
 	}

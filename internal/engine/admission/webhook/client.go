@@ -63,9 +63,8 @@ type Clients struct {
 	// ByEndpoint resolves a service for each request, and not for each connection; set before the first use.
 	ByEndpoint bool
 
-	mu      sync.Mutex
-	decoder decoder
-	known   *lru.Cache // of *client by their configuration; guarded by mu
+	mu    sync.Mutex
+	known *lru.Cache // of *client by their configuration; guarded by mu
 }
 
 // maxClients bounds the number of webhooks whose connections are kept alive.
@@ -74,7 +73,7 @@ const maxClients = 200
 // NewClients makes clients. self serves webhooks that are this server itself:
 // the service kubernetes in the namespace default.
 func NewClients(c Credentials, d Dialers, services Resolver, self http.RoundTripper) *Clients {
-	return &Clients{credentials: c, dialers: d, services: services, self: self, decoder: newDecoder(),
+	return &Clients{credentials: c, dialers: d, services: services, self: self,
 		known: lru.NewWithEvictionFunc(maxClients, func(_ lru.Key, v any) { v.(*client).closeIdle() })}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
@@ -112,13 +113,14 @@ type response struct {
 // decoder reads AdmissionReviews.
 type decoder struct{ runtime.Decoder }
 
-func newDecoder() decoder {
+// reviews decodes them. Its scheme is large and never changes, so that there is one for all servers of a process.
+var reviews = sync.OnceValue(func() decoder {
 	scheme := runtime.NewScheme()
 	// Registering types cannot fail on a new scheme.
 	_ = admissionv1beta1.AddToScheme(scheme)
 	_ = admissionv1.AddToScheme(scheme)
 	return decoder{serializer.NewCodecFactory(scheme).LegacyCodec(admissionv1beta1.SchemeGroupVersion, admissionv1.SchemeGroupVersion)}
-}
+})
 
 // read decodes the answer to a review of a version. The library is asked about what is not just as it should be.
 func (d decoder) read(body []byte, version string) (runtime.Object, error) {

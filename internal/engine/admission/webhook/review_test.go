@@ -46,7 +46,7 @@ func FuzzResponse(f *testing.F) {
 		`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","response":{"allowed":false,"status":{"code":-1,"message":"m"}}}`} {
 		f.Add([]byte(s))
 	}
-	d := newDecoder()
+	d := reviews()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, version := range []string{"v1", "v1beta1"} {
 			got, err := d.read(body, version)

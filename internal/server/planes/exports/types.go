@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"slices"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,8 +129,8 @@ type BindingStatus struct {
 //go:embed definitions.yaml
 var definitions []byte
 
-// Definitions are the kinds of this package, which each plane has.
-func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// Definitions are the kinds of this package, which each plane has. All planes share them: they must not be changed.
+var Definitions = sync.OnceValues(func() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var all []*apiextensionsv1.CustomResourceDefinition
 	for document := range slices.Values(bytes.Split(definitions, []byte("\n---\n"))) {
 		d := &apiextensionsv1.CustomResourceDefinition{}
@@ -139,4 +140,4 @@ func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		all = append(all, d)
 	}
 	return all, nil
-}
+})

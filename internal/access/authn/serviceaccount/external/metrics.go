@@ -18,7 +18,7 @@ import (
 type Metrics struct {
 	fetchedAt, dataAt   prometheus.Gauge
 	fetches, signatures *prometheus.CounterVec
-	seconds             *prometheus.HistogramVec
+	seconds             *histogram.Vec
 }
 
 // NewMetrics registers the metrics.
@@ -33,7 +33,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Total attempts at syncing supported JWKs"}, []string{"code"}),
 		signatures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "sign_request_total",
 			Help: "Total attempts at signing JWT"}, []string{"code"}),
-		seconds: prometheus.NewHistogramVec(histogram.Opts(r, prometheus.HistogramOpts{Name: prefix + "request_duration_seconds",
+		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: prefix + "request_duration_seconds",
 			Help:    "Request duration and time for calls to external-jwt-signer",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}}), []string{"method", "code"}),
 	}

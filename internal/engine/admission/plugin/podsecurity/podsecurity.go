@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
@@ -33,6 +34,9 @@ type plugin struct {
 	config
 }
 
+// standards are the checks of all levels and versions, which all servers of a process share: they never change.
+var standards = sync.OnceValues(func() (policy.Evaluator, error) { return policy.NewEvaluator(policy.DefaultChecks(), nil) })
+
 // New makes the plugin. configuration is a PodSecurityConfiguration in YAML or
 // JSON; without one, namespaces without labels are privileged. The registry, if
 // there is one, gets the plugin's metrics.
@@ -41,7 +45,7 @@ func New(objects admission.Objects, configuration []byte, registry prometheus.Re
 	if err != nil {
 		return admission.Plugin{}, fmt.Errorf("configuration of %s: %w", Name, err)
 	}
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	evaluator, err := standards()
 	if err != nil {
 		return admission.Plugin{}, err
 	}
