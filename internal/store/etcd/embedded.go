@@ -144,6 +144,9 @@ func (e Embedded) db(srv *etcdserver.EtcdServer, broken *breakage, stop func() e
 		size: func(context.Context) (kv.Size, error) {
 			return kv.Size{Bytes: srv.Backend().Size(), InUse: srv.Backend().SizeInUse(), Quota: e.quota()}, nil
 		},
+		source: func(_ context.Context, w kv.Watch) (source, error) {
+			return &local{srv: srv, calls: calls, watch: w, asked: make(chan struct{}, 1)}, nil
+		},
 		broken: broken, backend: srv.Backend(),
 		alarms: func(context.Context) ([]string, error) { return alarmsOf(srv), nil },
 	}

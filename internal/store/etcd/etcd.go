@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
@@ -45,6 +44,8 @@ type DB struct {
 	size   func(ctx context.Context) (kv.Size, error)
 	close  func() error
 	leases *leaser
+	// source begins a watch.
+	source func(ctx context.Context, w kv.Watch) (source, error)
 	// reach is how servers of a cluster are connected to; nil: etcd is embedded.
 	reach func(ctx context.Context) error
 	// alarms returns etcd's alarms, by name.
@@ -53,8 +54,6 @@ type DB struct {
 	broken  *breakage
 	disk    *space.Reserve
 	backend backend.Backend
-
-	streams atomic.Uint64 // numbers the watches
 }
 
 // maxTxnOps is how many operations a transaction of the embedded etcd may have.
@@ -168,6 +167,7 @@ func Dial(c Cluster) (*DB, error) {
 	}
 	d := &DB{Client: client, close: client.Close, leases: newLeaser(client, c.LeaseSizes)}
 	d.head = (&batcher{fetch: d.linearized}).get
+	d.source = func(ctx context.Context, w kv.Watch) (source, error) { return watchRemote(ctx, client, w) }
 	d.size = func(ctx context.Context) (kv.Size, error) {
 		s, err := client.Status(ctx, c.Endpoints[0])
 		if err != nil {

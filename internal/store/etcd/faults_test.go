@@ -306,10 +306,14 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestBroken has etcd's code end itself: its goroutine ends, the process does not, and everyone is told.
+// TestBroken has etcd's code end itself: its goroutine ends, the process does not, and everyone is told, also who watches.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	db := open(t, Embedded{Dir: t.TempDir()})
+	watch := make(chan error, 1)
+	go func() {
+		watch <- db.Watch(t.Context(), kv.Watch{Key: "a", From: 1}, func([]kv.Event, int64) error { return nil })
+	}()
 	log := newLogger(slog.New(slog.DiscardHandler), db.broken)
 	done := make(chan struct{})
 	go func() {
@@ -323,7 +327,7 @@ func TestBroken(t *testing.T) {
 	default:
 		t.Error("nobody is told")
 	}
-	for what, err := range map[string]error{"Err": db.Err(), "Ping": db.Ping(t.Context()), "Writable": db.Writable(t.Context())} {
+	for what, err := range map[string]error{"Watch": <-watch, "Err": db.Err(), "Ping": db.Ping(t.Context()), "Writable": db.Writable(t.Context())} {
 		if !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "on fire") {
 			t.Errorf("%s: %v", what, err)
 		}

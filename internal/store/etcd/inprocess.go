@@ -5,12 +5,16 @@ import (
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
+	"go.etcd.io/etcd/server/v3/storage/mvcc"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // newClient returns a client of an etcd in this process, and its calls. Etcd must not be stopped before these have ended:
@@ -18,13 +22,16 @@ import (
 // the client makes them end, but does not wait for it.
 func newClient(srv *etcdserver.EtcdServer) (*clientv3.Client, *calls) {
 	client, c := v3client.New(srv), &calls{}
+	c.open, c.shut = context.WithCancel(context.Background())
 	client.KV = clientv3.NewKVFromKVClient(adapter.KvServerToKvClient(reading{v3rpc.NewQuotaKVServer(srv), c}), client)
-	client.Watcher = plainWatcher{clientv3.NewWatchFromWatchClient(adapter.WatchServerToWatchClient(watching{v3rpc.NewWatchServer(srv), c}), client)}
 	return client, c
 }
 
 // calls counts the calls of a client that read the database.
 type calls struct {
+	open context.Context // ends when none may begin any more
+	shut context.CancelFunc
+
 	mu      sync.Mutex
 	running sync.WaitGroup
 	closed  bool
@@ -45,6 +52,7 @@ func (c *calls) begin() error {
 func (c *calls) close() <-chan struct{} {
 	c.mu.Lock()
 	c.closed = true
+	c.shut()
 	c.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
@@ -77,30 +85,77 @@ func (r reading) Txn(ctx context.Context, in *pb.TxnRequest) (*pb.TxnResponse, e
 	return r.KVServer.Txn(ctx, in)
 }
 
-type watching struct {
-	pb.WatchServer
+// local is a watch of an etcd in this process. All that may wait for etcd's locks is done by receive.
+type local struct {
+	srv   *etcdserver.EtcdServer
 	calls *calls
+	watch kv.Watch
+	asked chan struct{} // has a token if the progress is asked for
 }
 
-// Watch is part of pb.WatchServer.
-func (w watching) Watch(stream pb.Watch_WatchServer) error {
-	if err := w.calls.begin(); err != nil {
+// receive is part of source.
+func (l *local) receive(ctx context.Context, to *inbox) error {
+	if err := l.calls.begin(); err != nil {
 		return err
 	}
-	defer w.calls.running.Done()
-	return w.WatchServer.Watch(stream)
+	defer l.calls.running.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.calls.open, func() { cancel(rpctypes.ErrStopped) })()
+	stream := l.srv.Watchable().NewWatchStream()
+	defer drop(stream)
+	key, end := ends(l.watch)
+	if string(end) == kv.NoEnd {
+		end = []byte{} // as etcd calls it inside
+	}
+	// Etcd would end a span of ctx together with the watch.
+	if _, err := stream.Watch(context.Background(), clientv3.AutoWatchID, key, end, l.watch.From); err != nil {
+		return err
+	}
+	for {
+		select {
+		case a := <-stream.Chan():
+			mvcc.ReportEventReceived(len(a.Events))
+			if a.CompactRevision != 0 {
+				return kv.ErrCompacted
+			}
+			if err := to.put(ctx, l.withPrev(a.Events), a.Revision); err != nil {
+				return err
+			}
+		case <-l.asked:
+			stream.RequestProgressAll()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
-// plainWatcher hides what a context is made of: the client prints contexts, and printing reads all values of one without
-// their locks.
-type plainWatcher struct{ clientv3.Watcher }
+// ask is part of source.
+func (l *local) ask() { signal(l.asked) }
 
-// Watch is part of clientv3.Watcher.
-func (w plainWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
-	return w.Watcher.Watch(plainContext{ctx}, key, opts...)
+// withPrev returns events with what was there before, if that is asked for. Events are shared with other watches.
+func (l *local) withPrev(events []*mvccpb.Event) []*mvccpb.Event {
+	if !l.watch.Prev {
+		return events
+	}
+	out := make([]*mvccpb.Event, 0, len(events))
+	for _, e := range events {
+		own := &mvccpb.Event{Type: e.Type, Kv: e.Kv}
+		if !v3rpc.IsCreateEvent(e) {
+			was, err := l.srv.Watchable().Range(context.Background(), e.Kv.Key, nil, mvcc.RangeOptions{Rev: e.Kv.ModRevision - 1})
+			if err == nil && len(was.KVs) > 0 { // otherwise it is compacted
+				own.PrevKv = was.KVs[0]
+			}
+		}
+		out = append(out, own)
+	}
+	return out
 }
 
-type plainContext struct{ context.Context }
-
-// String is part of fmt.Stringer.
-func (plainContext) String() string { return "(a context)" }
+// drop ends a watch. What it had yet to be told counts as told in etcd's metrics.
+func drop(stream mvcc.WatchStream) {
+	stream.Close()
+	for a := range stream.Chan() {
+		mvcc.ReportEventReceived(len(a.Events))
+	}
+}

@@ -60,6 +60,7 @@ func Run(t *testing.T, empty func(t testing.TB) Engine) {
 		{"bounds", testBounds},
 		{"watch", testWatch},
 		{"progress", testProgress},
+		{"slow", testSlow},
 		{"history", testHistory},
 		{"expiry", testExpiry},
 		{"snapshots", testSnapshots},

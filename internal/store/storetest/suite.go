@@ -135,12 +135,17 @@ func testWatch(t *testing.T, e Engine) {
 	}
 }
 
-// testProgress asks a watch how far it is, while only other keys change.
+// testProgress asks a watch how far it is, while only other keys change, and another watch waits for a revision that is far away.
 func testProgress(t *testing.T, e Engine) {
 	db := opened(t, e)
 	head := put(t, db, "elsewhere", "")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	var others sync.WaitGroup
+	defer others.Wait()
 	defer cancel()
+	others.Go(func() {
+		_ = db.Watch(ctx, kv.Watch{Key: "v/", Prefix: true, From: head + 1000}, func([]kv.Event, int64) error { return nil })
+	})
 	ask, reached, done := make(chan struct{}), make(chan int64, 100), make(chan error, 1)
 	go func() {
 		done <- db.Watch(ctx, kv.Watch{Key: "w/", Prefix: true, From: head + 1, Ask: ask}, func(events []kv.Event, rev int64) error {
@@ -173,6 +178,49 @@ func testProgress(t *testing.T, e Engine) {
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// testSlow has a reader of a watch that stands still while much is written: others are told of it at once, and it of everything, in order, once
+// it goes on.
+func testSlow(t *testing.T, e Engine) {
+	db := opened(t, e)
+	head := put(t, db, "elsewhere", "")
+	const writes = 200
+	last := head + writes
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	watch := func(stand func()) error {
+		next := head + 1
+		return db.Watch(ctx, kv.Watch{Key: "w/", Prefix: true, From: next, Until: last}, func(events []kv.Event, _ int64) error {
+			for n := range events {
+				if got := events[n].ModRevision; got != next {
+					return fmt.Errorf("told of revision %d, want %d", got, next)
+				}
+				next++
+			}
+			stand()
+			return nil
+		})
+	}
+	stands, goOn, slow, other := make(chan bool), make(chan bool), make(chan error, 1), make(chan error, 1)
+	var once sync.Once
+	go func() {
+		slow <- watch(func() { once.Do(func() { close(stands); <-goOn }) })
+	}()
+	value := kv.Op{Key: "w/a", Value: bytes.Repeat([]byte("x"), 32_000)}
+	commit(t, db, kv.Txn{Then: []kv.Op{value}})
+	<-stands
+	go func() { other <- watch(func() {}) }()
+	for range writes - 1 { // more bytes than what a watch may keep
+		commit(t, db, kv.Txn{Then: []kv.Op{value}})
+	}
+	if err := <-other; err != nil {
+		t.Errorf("a watch beside one that stands still: %v", err)
+	}
+	close(goOn)
+	if err := <-slow; err != nil {
+		t.Errorf("the one that stood still: %v", err)
 	}
 }
 
