@@ -83,6 +83,19 @@ func (s *planeServers) away(far *etcdProcess) {
 	s.asks(0, "away", 30*time.Second)
 	far.stop()
 	p := planesOf{s.all[0], s.t}
+	p.kubectl(p.kubeconfig(), "", "wait", "--for=condition=Ready=false", "plane/away", "--timeout=60s")
+	if said := p.kubectl(p.kubeconfig(), "", "get", "plane", "away", "-o", `jsonpath={range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{"\n"}{end}`); !strings.Contains(said,
+		`Ready=False NoAnswer: requests are answered with 503: the etcd of the storage class "far" does not answer`) || !strings.Contains(said, "Stored=False NoAnswer") {
+		s.t.Errorf("its conditions:\n%s", said)
+	}
+	far.start()
+	p.kubectl(p.kubeconfig(), "", "wait", "--for=condition=Ready", "plane/away", "--timeout=60s")
+	s.asks(0, "away", 30*time.Second)
+	within(s.t, time.Minute, "Events tell of it", func(context.Context) bool {
+		said := p.kubectl(p.kubeconfig(), "", "describe", "plane", "away")
+		return strings.Contains(said, "Unavailable") && strings.Contains(said, "Available")
+	})
+	far.stop()
 	p.kubectl(p.kubeconfig(), "", "wait", "--for=condition=Stored=false", "plane/away", "--timeout=60s")
 	s.asks(1, "stays", 5*time.Second)
 	if ready, err := s.all[0].client().RESTClient().Get().AbsPath("/readyz").DoRaw(s.t.Context()); err != nil || string(ready) != "ok" {
@@ -93,6 +106,52 @@ func (s *planeServers) away(far *etcdProcess) {
 	within(s.t, time.Minute, "a plane is gone that was deleted while its etcd was away", func(ctx context.Context) bool {
 		return keysOfPlanes(ctx, s.t, far.client) == 0 && p.kubectl(p.kubeconfig(), "", "get", "plane", "away", "--ignore-not-found") == ""
 	})
+}
+
+// TestPlaneMoveKilled kills a server a few times while it moves a plane to another etcd and back. The next one has all objects as they were, ends
+// the move, and leaves nothing where the plane was.
+func TestPlaneMoveKilled(t *testing.T) {
+	t.Parallel()
+	fast := etcdServer(t)
+	dir, flags := t.TempDir(), []string{"--planes", "--planes-storage=fast=" + fast}
+	p := planesOf{serve(t, dir, flags...), t}
+	s := planeServers{t: t, all: []*kanzen{p.kanzen}}
+	p.plane("moves", "")
+	c := kubernetes.NewForConfigOrDie(s.at(0, "moves")).CoreV1().ConfigMaps("default")
+	for n := range *movedObjects {
+		_, err := c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c-", n)}, Data: map[string]string{"x": strings.Repeat("x", 500)}}, metav1.CreateOptions{})
+		must(t, err)
+	}
+	objects := func() (all []string) {
+		list, err := kubernetes.NewForConfigOrDie(s.at(0, "moves")).CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+		must(t, err)
+		for _, o := range list.Items {
+			all = append(all, fmt.Sprint(o.Name, " ", o.UID, " ", o.ResourceVersion))
+		}
+		return all
+	}
+	before := objects()
+	for n, class := range []string{"fast", "", "fast"} {
+		first := keysOfPlanes(t.Context(), t, fast)
+		p.kubectl(p.kubeconfig(), "", "patch", "plane", "moves", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"storageClass":%q}}`, class))
+		// The copy has begun, or what it was made of is being removed.
+		within(t, time.Minute, "the plane moves", func(ctx context.Context) bool { return keysOfPlanes(ctx, t, fast) != first })
+		port := p.port()
+		p.end(syscall.SIGKILL)
+		p.kanzen = serve(t, dir, append(flags[:len(flags):len(flags)], "--secure-port="+port)...)
+		s.all[0] = p.kanzen
+		s.asks(0, "moves", time.Minute)
+		if after := objects(); !slices.Equal(after, before) {
+			t.Fatalf("kill %d: %d objects, before it %d, or other ones", n, len(after), len(before))
+		}
+		within(t, time.Minute, "the plane has moved, and nothing is left where it was", func(ctx context.Context) bool {
+			where := p.kubectl(p.kubeconfig(), "", "get", "plane", "moves", "-o", `jsonpath={.status.storageClass} {.status.conditions[?(@.type=="Stored")].status}`)
+			return where == class+" True" && (keysOfPlanes(ctx, t, fast) > 0) == (class != "")
+		})
+		if after := objects(); !slices.Equal(after, before) {
+			t.Fatalf("after move %d: %d objects, before it %d, or other ones", n, len(after), len(before))
+		}
+	}
 }
 
 // keysOfPlanes is how many keys of planes an etcd has; -1: it does not answer.

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,10 +26,13 @@ type class struct {
 	db    store.DB
 	wakes chan struct{} // bounds how many planes start at a time
 
+	looking sync.Mutex // held while it is asked: answers are taken up in the order of the questions
+
 	mu    sync.Mutex
 	away  error     // why it does not answer; nil: it does; guarded by mu
 	since time.Time // when that was noticed; guarded by mu
 	size  kv.Size   // as it was last seen; guarded by mu
+	word  word      // what Planes say of it; guarded by mu
 }
 
 const (
@@ -107,8 +108,10 @@ func (c *class) isAway() error {
 	return c.away
 }
 
-// look takes up whether the class answers now, and reports whether that is another than before.
+// look takes up whether the class answers now, and reports whether Planes are to say something else of it than before.
 func (c *class) look(ctx context.Context, now time.Time) (changed bool) {
+	c.looking.Lock()
+	defer c.looking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	err := c.db.Ping(ctx)
@@ -125,11 +128,11 @@ func (c *class) look(ctx context.Context, now time.Time) (changed bool) {
 	if sized == nil {
 		c.size = size
 	}
-	if changed = (c.away == nil) != (err == nil); changed {
+	if (c.away == nil) != (err == nil) {
 		c.since = now
 	}
 	c.away = err
-	return changed
+	return c.word.update(err, c.since, now)
 }
 
 // followClass looks whether a class answers, until ctx ends, and has what Planes say of that written.
@@ -138,20 +141,28 @@ func (f *Fleet) followClass(ctx context.Context, c *class) {
 	defer every.Stop()
 	for ctx.Err() == nil {
 		if c.look(ctx, f.on.Clock.Now()) && ctx.Err() == nil {
-			if err := c.isAway(); err != nil {
-				f.log.Warn("the etcd of a storage class does not answer; its planes wait, others go on", "class", c.name, "error", err)
-			} else {
-				f.log.Warn("the etcd of a storage class answers again", "class", c.name)
-			}
-			for _, h := range f.all() {
-				if h.lying() == c.name {
-					f.queue.AddAfter(h.name, 0)
-				}
-			}
+			f.spread(c)
 		}
 		select {
 		case <-every.C():
 		case <-ctx.Done():
+		}
+	}
+}
+
+// spread has Planes say whether the class answers.
+func (f *Fleet) spread(c *class) {
+	c.mu.Lock()
+	away, back := c.away, !c.word.back.IsZero()
+	c.mu.Unlock()
+	if away != nil {
+		f.log.Warn("the etcd of a storage class does not answer; its planes wait, others go on", "class", c.name, "error", away)
+	} else if back {
+		f.log.Warn("the etcd of a storage class answers again", "class", c.name)
+	}
+	for _, h := range f.all() {
+		if h.lying() == c.name && (!h.isMade() || f.misjudged(h)) {
+			f.queue.AddAfter(h.name, 0)
 		}
 	}
 }
@@ -191,71 +202,4 @@ func (f *Fleet) admitClass(_ context.Context, a *admission.Attributes) error {
 		return apierrors.NewForbidden(planesResource, a.Name, err)
 	}
 	return nil
-}
-
-// stored is the condition that says where a plane lies, and what is wrong with that. Planes that were never in a storage class have none.
-const stored = "Stored"
-
-// underWay is its reason while a plane moves.
-const underWay = "Moving"
-
-// place of storage: what the status says of it, as this server knows it.
-func (f *Fleet) storedCondition(h *hosted, p *Plane) *metav1.Condition {
-	h.mu.Lock()
-	lies, wanted, failure, made := h.class, p.Spec.StorageClass, h.unmoved, h.isMade()
-	h.mu.Unlock()
-	if lies == "" && wanted == "" && failure == nil && meta.FindStatusCondition(p.Status.Conditions, stored) == nil {
-		return nil
-	}
-	c := &metav1.Condition{Type: stored, Status: metav1.ConditionFalse, ObservedGeneration: p.Generation}
-	where := func(name string) string {
-		if name == "" {
-			return "the log of the root"
-		}
-		return fmt.Sprintf("the storage class %q", name)
-	}
-	var unknown *unknownClassError
-	if _, err := f.answering(lies); errors.As(err, &unknown) {
-		c.Reason, c.Message = "NotConfigured", err.Error()
-		return c
-	} else if err != nil {
-		c.Reason, c.Message = "NoAnswer", f.classes[lies].silent().Error()
-		return c
-	}
-	_, err := f.classOf(wanted)
-	switch {
-	case made && wanted != lies && err != nil:
-		c.Reason, c.Message = "NotConfigured", err.Error()
-	case made && wanted != lies && failure != nil:
-		c.Reason, c.Message = "MoveFailed", fmt.Sprintf("its objects stay in %s: %v", where(lies), failure)
-	case made && wanted != lies:
-		c.Reason, c.Message = underWay, fmt.Sprintf("its objects move from %s to %s", where(lies), where(wanted))
-	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Stored", "its objects are in "+where(lies)
-	}
-	return c
-}
-
-// storageTold reports whether a status says where the plane lies.
-func (f *Fleet) storageTold(h *hosted, p *Plane) bool {
-	c := f.storedCondition(h, p)
-	if c == nil {
-		return true
-	}
-	is := meta.FindStatusCondition(p.Status.Conditions, stored)
-	return p.Status.storageClass() == h.lying() && is != nil && is.Status == c.Status && is.Reason == c.Reason && is.Message == c.Message
-}
-
-// tellStorage says in a status where the plane lies.
-func (f *Fleet) tellStorage(h *hosted, p *Plane) {
-	c := f.storedCondition(h, p)
-	if c == nil {
-		return
-	}
-	c.LastTransitionTime = metav1.NewTime(f.on.Clock.Now())
-	meta.SetStatusCondition(&p.Status.Conditions, *c)
-	p.Status.StorageClass = nil
-	if lies := h.lying(); lies != "" {
-		p.Status.StorageClass = &lies
-	}
 }

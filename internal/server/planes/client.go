@@ -44,7 +44,7 @@ func (c *Client) Kubeconfig(ctx context.Context, name string) (data []byte, reas
 	if err := c.Do(ctx, http.MethodGet, planesPath+"/"+neturl.PathEscape(name), "", nil, &p); err != nil {
 		return nil, "", err
 	}
-	if is := meta.FindStatusCondition(p.Status.Conditions, ready); is == nil || is.Status != metav1.ConditionTrue {
+	if is := meta.FindStatusCondition(p.Status.Conditions, ready); !made(&p) {
 		if is != nil {
 			reason = is.Message
 		}

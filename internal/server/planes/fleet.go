@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/access/audit"
@@ -217,7 +216,7 @@ func (f *Fleet) set(p *Plane) {
 	if h.prefers(p.Spec.Server) && f.owners.Load() != nil {
 		f.places.AddAfter(string(p.UID), 0)
 	}
-	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) {
+	if made(p) {
 		h.complete()
 	}
 	if h.restless() {

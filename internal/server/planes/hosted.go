@@ -61,6 +61,7 @@ type hosted struct {
 	own       *claimed      // what it writes to while it is awake
 	class     string        // the storage class that it lies in, as far as this server knows
 	toldClass string        // what its status said of that
+	trouble   string        // the reason for which it is not ready, as its status says; "": there is none
 	// wantedClass is the one that it is to lie in, and unmoved why it has not moved there.
 	wantedClass string
 	unmoved     error
@@ -261,7 +262,7 @@ func (h *hosted) begin(p *Plane) {
 	if p.Status.Base != "" { // what is told late may be from before
 		h.under.base = p.Status.Base
 	}
-	h.wantedClass = p.Spec.StorageClass
+	h.wantedClass, h.trouble = p.Spec.StorageClass, troubled(p)
 	if told := p.Status.storageClass(); told != h.toldClass { // otherwise this server may know better
 		h.class, h.toldClass = told, told
 	}

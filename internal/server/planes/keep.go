@@ -62,8 +62,8 @@ func (f *Fleet) define(ctx context.Context) error {
 
 // settled reports whether there is nothing to do for a Plane.
 func (f *Fleet) settled(p *Plane, h *hosted) bool {
-	return p.DeletionTimestamp == nil && slices.Contains(p.Finalizers, finalizer) && meta.IsStatusConditionTrue(p.Status.Conditions, ready) &&
-		f.placed(p) && (!f.tells(h, p) || f.storageTold(h, p) && p.Status.State == f.state(h) && p.Status.server() == f.serverOf(h) && !h.isUntold())
+	return p.DeletionTimestamp == nil && slices.Contains(p.Finalizers, finalizer) && made(p) && f.placed(p) && f.judged(h, p) &&
+		(!f.tells(h, p) || p.Status.State == f.state(h) && p.Status.server() == f.serverOf(h) && !h.isUntold())
 }
 
 // state is what the status says a plane is.
@@ -122,7 +122,7 @@ func (f *Fleet) keep(ctx context.Context, name string) error {
 
 // ensure makes what belongs to a plane, if it was not made before, and renews what ends.
 func (f *Fleet) ensure(ctx context.Context, h *hosted, p *Plane) error {
-	if meta.IsStatusConditionTrue(p.Status.Conditions, ready) && f.placed(p) {
+	if made(p) && f.placed(p) {
 		return f.renew(ctx, h, p)
 	}
 	if p.Spec.Imported {
@@ -215,8 +215,10 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 		p.Status.URL = f.address(p.Name)
 	}
 	p.Status.Kubeconfig = kubeconfigSecret(p.Name)
-	if f.tells(h, p) {
+	if f.judges(h) {
 		f.tellStorage(h, p)
+	}
+	if f.tells(h, p) {
 		p.Status.State, p.Status.Server, p.Status.Wakes = f.state(h), nil, nil
 		if server := f.serverOf(h); server != "" {
 			p.Status.Server = &server
@@ -228,22 +230,30 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 			return err
 		}
 	}
-	condition := metav1.Condition{Type: ready, Status: metav1.ConditionTrue, Reason: "Served", Message: "requests are answered", ObservedGeneration: p.Generation}
-	if failure != nil {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Failed", failure.Error()
-		if errors.Is(failure, errAwaitsImport) {
-			condition.Reason = "AwaitsImport"
-		}
+	var was *metav1.Condition
+	if is := meta.FindStatusCondition(p.Status.Conditions, ready); is != nil {
+		was = is.DeepCopy()
+	}
+	condition := f.readiness(h, p, failure)
+	if errors.Is(failure, errAwaitsImport) {
+		condition.Reason = "AwaitsImport"
 	}
 	condition.LastTransitionTime = metav1.NewTime(f.on.Clock.Now())
 	meta.SetStatusCondition(&p.Status.Conditions, condition)
 	if after, _ := json.Marshal(p.Status); bytes.Equal(before, after) {
 		return failure
 	}
-	patch := map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": p.Status}
-	if err := f.root.Do(ctx, http.MethodPatch, planesPath+"/"+p.Name+"/status", apiclient.MergePatch, patch, nil); err != nil && !apierrors.IsNotFound(err) {
+	// Another server may tell another part of it: who has seen less than that looks again.
+	patch := map[string]any{"metadata": map[string]any{"uid": p.UID, "resourceVersion": p.ResourceVersion}, "status": p.Status}
+	var now Plane
+	switch err := f.root.Do(ctx, http.MethodPatch, planesPath+"/"+p.Name+"/status", apiclient.MergePatch, patch, &now); {
+	case apierrors.IsNotFound(err):
+		return failure
+	case err != nil:
 		return err
 	}
+	p.ResourceVersion = now.ResourceVersion
+	f.turned(h, was, p)
 	return failure
 }
 

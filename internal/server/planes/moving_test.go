@@ -227,15 +227,71 @@ func (w *writer) end() {
 	<-w.done
 }
 
-// crashing is the logs of a process that ends when it has written so many times at the keys of planes: from then on all fails. The last
-// write may be carried out.
+// crashing ends a server as far as planes can tell: each of some has a write, at its keys, after which everything fails that the server does there.
+// So one server ends at each write of a move, in many planes.
 type crashing struct {
-	left atomic.Int64
-	does bool // the last write is carried out
-	dead atomic.Bool
+	mu     sync.Mutex
+	planes map[string]*crash // by UID; guarded by mu
+}
+
+// crash is the end of a server for a plane.
+type crash struct {
+	left    int  // the writes until then; 0: it does not end, or has
+	does    bool // the last one is carried out
+	written int
+	dead    bool
 }
 
 var errDead = errors.New("the process has ended")
+
+func newCrashing() *crashing { return &crashing{planes: map[string]*crash{}} }
+
+func (c *crashing) doom(uid types.UID, left int, does bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.planes[string(uid)] = &crash{left: left, does: does}
+}
+
+// of returns how it ends for the plane of a key; nil: it does not.
+func (c *crashing) of(key string) *crash {
+	for _, prefix := range []string{Prefix, storagePrefix} {
+		if rest, ok := strings.CutPrefix(key, prefix); ok {
+			uid, _, _ := strings.Cut(rest, "/")
+			return c.planes[uid]
+		}
+	}
+	return nil
+}
+
+// has reports whether it has ended for a plane, and how often was written there.
+func (c *crashing) has(uid types.UID) (ended bool, written int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.planes[string(uid)]
+	return one.dead, one.written
+}
+
+// writes counts a write, and says whether it is carried out, and whether somebody learns that.
+func (c *crashing) writes(t *kv.Txn) (does, tells bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range t.Then {
+		one := c.of(o.Key)
+		switch {
+		case one == nil:
+			continue
+		case one.dead:
+			return false, false
+		}
+		one.written++
+		if one.left--; one.left != 0 {
+			return true, true
+		}
+		one.dead = true
+		return one.does, false
+	}
+	return true, true
+}
 
 type mortal struct {
 	store.DB
@@ -244,88 +300,122 @@ type mortal struct {
 
 // Commit is part of store.DB.
 func (m *mortal) Commit(ctx context.Context, t kv.Txn) (kv.Committed, error) {
-	counts := slices.ContainsFunc(t.Then, func(o kv.Op) bool { return strings.HasPrefix(o.Key, Prefix) || strings.HasPrefix(o.Key, storagePrefix) })
-	if m.of.dead.Load() {
-		return kv.Committed{}, errDead
+	does, tells := m.of.writes(&t)
+	if tells {
+		return m.DB.Commit(ctx, t)
 	}
-	if counts && m.of.left.Add(-1) == 0 {
-		m.of.dead.Store(true)
-		if m.of.does {
-			_, _ = m.DB.Commit(ctx, t)
-		}
-		return kv.Committed{}, errDead
+	if does {
+		_, _ = m.DB.Commit(ctx, t)
 	}
-	return m.DB.Commit(ctx, t)
+	return kv.Committed{}, errDead
 }
 
 // Range is part of store.DB.
 func (m *mortal) Range(ctx context.Context, r kv.Range, yield kv.Yield) (kv.Answer, error) {
-	if m.of.dead.Load() {
+	m.of.mu.Lock()
+	one := m.of.of(r.Key)
+	dead := one != nil && one.dead
+	m.of.mu.Unlock()
+	if dead {
 		return kv.Answer{}, errDead
 	}
 	return m.DB.Range(ctx, r, yield)
 }
 
-// TestMoveCrash ends a server at each write of a move, before and after it is done. The next one finds every object, with its
-// resourceVersion, goes on with the move, and leaves nothing.
-func TestMoveCrash(t *testing.T) {
-	for _, path := range [][2]string{{"", "a"}, {"b", "a"}, {"a", ""}} {
-		t.Run(path[0]+" to "+path[1], func(t *testing.T) {
-			t.Parallel()
-			for n := int64(1); ; n++ {
-				survived := testMoveCrash(t, path[0], path[1], n, n%2 == 0)
-				if !testing.Short() {
-					testMoveCrash(t, path[0], path[1], n, n%2 != 0)
-				}
-				if survived {
-					t.Logf("a move writes %d times", n-1)
-					return
-				}
-				if testing.Short() {
-					n += 2
-				}
-			}
-		})
-	}
+// moveCrash is a plane that moves on a server that ends.
+type moveCrash struct {
+	name, from, to string
+	uid            types.UID
+	before         string // its objects
+	writes         int
+	does           bool
 }
 
-func testMoveCrash(t *testing.T, from, to string, writes int64, does bool) (survived bool) {
+// crashes makes a plane that has some objects, and moves it on a server that ends for it after so many writes; 0: not at all.
+func (g *ground) crashes(t *testing.T, end *crashing, from, to string, writes int, does bool) *moveCrash {
 	t.Helper()
-	l := newLogs(t)
-	cfg := settings(t.TempDir())
-	end := &crashing{does: does}
-	g := startWith(t, cfg, l.given(func(_ string, db store.DB) store.DB { return &mortal{db, end} }))
-	p := g.create(t, "one", PlaneSpec{StorageClass: from})
+	m := &moveCrash{name: fmt.Sprintf("m%d%v-x%s-x%s", writes, does, from, to), from: from, to: to, writes: writes, does: does}
+	m.uid = g.create(t, m.name, PlaneSpec{StorageClass: from}).UID
 	for n := range 5 {
-		g.must(t, "one", "POST", configMaps, fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n), nil)
+		g.must(t, m.name, "POST", configMaps, fmt.Sprintf(`{"metadata":{"name":"c%d"}}`, n), nil)
 	}
-	var before, after corev1.ConfigMapList
-	g.must(t, "one", "GET", configMaps, "", &before)
-	end.left.Store(writes)
-	g.wantClass(t, "one", to)
-	eventually(t, "the move does not end", func() bool {
-		s, err := g.storageOf(t.Context(), p.UID)
-		return end.dead.Load() || err == nil && s.class() == to && len(s.Left) == 0
+	var list corev1.ConfigMapList
+	g.must(t, m.name, "GET", configMaps, "", &list)
+	m.before = versions(&list)
+	end.doom(m.uid, writes, does)
+	g.wantClass(t, m.name, to)
+	return m
+}
+
+// ends waits until the server has ended for a plane, or it has moved and nothing is left of it where it was, and returns how often was written.
+func (g *ground) ends(t *testing.T, end *crashing, m *moveCrash) (ended bool, written int) {
+	t.Helper()
+	eventually(t, "the move of "+m.name+" does not end", func() bool {
+		ended, written = end.has(m.uid)
+		s, err := g.storageOf(t.Context(), m.uid)
+		return ended || err == nil && s.class() == m.to && len(s.Left) == 0
 	})
-	survived = !end.dead.Load()
-	end.dead.Store(true)
+	return ended, written
+}
+
+// TestMoveCrash ends a server after each write of a move, and before it without -short. The next one finds every object, with its
+// resourceVersion, goes on with the move, and leaves nothing.
+func TestMoveCrash(t *testing.T) {
+	t.Parallel()
+	l, cfg, end := newLogs(t), settings(t.TempDir()), newCrashing()
+	began := time.Now()
+	took := func(what string) {
+		t.Logf("%s after %v", what, time.Since(began).Round(time.Millisecond))
+	}
+	g := startWith(t, cfg, l.given(func(_ string, db store.DB) store.DB { return &mortal{db, end} }))
+	var all []*moveCrash
+	for _, path := range [][2]string{{"", "a"}, {"b", "a"}, {"a", ""}} {
+		whole := g.crashes(t, end, path[0], path[1], 0, true)
+		_, writes := g.ends(t, end, whole)
+		if writes < 6 { // the record, the mark, the objects, the record again, what is left, and that nothing is
+			t.Errorf("a move from %q to %q has only %d writes", path[0], path[1], writes)
+		}
+		t.Logf("a move from %q to %q has %d writes", path[0], path[1], writes)
+		for n := range writes {
+			all = append(all, g.crashes(t, end, path[0], path[1], n+1, true))
+			if !testing.Short() {
+				all = append(all, g.crashes(t, end, path[0], path[1], n+1, false))
+			}
+		}
+	}
+	took("there are planes")
+	for _, m := range all {
+		if ended, written := g.ends(t, end, m); !ended {
+			t.Errorf("the server has not ended at write %d of the move from %q to %q, which had %d", m.writes, m.from, m.to, written)
+		}
+	}
+	took("it has ended for all of them")
 	g.killed.Store(true)
 	g.stop()
+	took("it has stopped")
 	next := startWith(t, cfg, l.given(nil))
-	defer next.stop()
-	next.must(t, "one", "GET", configMaps, "", &after)
-	if a, b := versions(&before), versions(&after); a != b {
-		t.Fatalf("after %d writes (%v) of a move:\n%s\nbefore it:\n%s", writes, does, b, a)
+	took("the next one has started")
+	for _, m := range all {
+		m.same(t, next, "after the server has ended")
 	}
-	next.await(t, "one", func(p *Plane) bool {
-		return p.Status.storageClass() == to && meta.IsStatusConditionTrue(p.Status.Conditions, stored)
-	})
-	eventually(t, "something is left where the plane does not lie", func() bool { return slices.Equal(l.has(t, p.UID), []string{to}) })
-	next.must(t, "one", "GET", configMaps, "", &after)
-	if a, b := versions(&before), versions(&after); a != b {
-		t.Fatalf("after the move:\n%s\nbefore it:\n%s", b, a)
+	for _, m := range all {
+		next.await(t, m.name, func(p *Plane) bool {
+			return p.Status.storageClass() == m.to && meta.IsStatusConditionTrue(p.Status.Conditions, stored)
+		})
+		eventually(t, "something of "+m.name+" is left where it does not lie", func() bool { return slices.Equal(l.has(t, m.uid), []string{m.to}) })
+		m.same(t, next, "after the move")
 	}
-	return survived
+	took("all have moved")
+}
+
+// same compares what a plane has with what it had before it moved.
+func (m *moveCrash) same(t *testing.T, g *ground, when string) {
+	t.Helper()
+	var now corev1.ConfigMapList
+	g.must(t, m.name, "GET", configMaps, "", &now)
+	if is := versions(&now); is != m.before {
+		t.Fatalf("from %q to %q, write %d (done: %v), %s:\n%s\nbefore:\n%s", m.from, m.to, m.writes, m.does, when, is, m.before)
+	}
 }
 
 // versions are those of objects, without what a server makes for itself.

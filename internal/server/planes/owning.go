@@ -192,6 +192,9 @@ func (f *Fleet) place(ctx context.Context, uid string) error {
 	if h.restless() {
 		f.moves.AddAfter(uid, 0)
 	}
+	if f.misjudged(h) {
+		f.queue.AddAfter(h.name, 0)
+	}
 	switch owner, wanted := o.Owner(h.uid); {
 	case owner == o.Self():
 		if to := f.preferred(o, h); to != nil && to != owner {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
@@ -179,7 +178,7 @@ func (f *Fleet) self() string {
 
 // assign has a new plane lie in the storage class that it names, before anything of it is stored. An imported one moves there.
 func (f *Fleet) assign(ctx context.Context, h *hosted, p *Plane) error {
-	if p.Spec.StorageClass == "" || p.Spec.Imported || meta.IsStatusConditionTrue(p.Status.Conditions, ready) {
+	if p.Spec.StorageClass == "" || p.Spec.Imported || made(p) {
 		return nil
 	}
 	s, err := f.storageOf(ctx, h.uid)

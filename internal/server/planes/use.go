@@ -52,7 +52,7 @@ func (h *hosted) stat() *v1alpha1.PlaneStat {
 const observeEvery = time.Minute
 
 // observe has the status of planes that are awake written anew if their use has changed, until ctx ends. Those that are asleep cost
-// nothing.
+// nothing, unless who was to say that they can be served has ended before.
 func (f *Fleet) observe(ctx context.Context) {
 	every := f.on.Clock.NewTicker(observeEvery)
 	defer every.Stop()
@@ -63,7 +63,7 @@ func (f *Fleet) observe(ctx context.Context) {
 			return
 		}
 		for _, h := range f.all() {
-			if h.awake() && h.outdated() {
+			if h.awake() && h.outdated() || f.misjudged(h) {
 				f.queue.AddAfter(h.name, 0)
 			}
 		}
