@@ -2,6 +2,7 @@ package encryption
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -45,9 +46,32 @@ func (k *kms) check(ctx context.Context) error {
 	if k.clock.Now().Before(k.until) {
 		return k.result
 	}
-	k.result = k.checkNow(ctx)
-	k.until = k.clock.Now().Add(holds(k.result))
-	return k.result
+	err := k.checkNow(ctx)
+	k.result, k.until = kept(err), k.clock.Now().Add(holds(err))
+	return err
+}
+
+// sectionError is the failure of a part of a check.
+type sectionError struct {
+	section, name string
+	reason        error
+}
+
+// Error is part of error.
+func (e *sectionError) Error() string {
+	return fmt.Sprintf("failed to perform %s section of the healthz check for KMS Provider %s, error: %v", e.section, e.name, e.reason)
+}
+
+// Unwrap is part of error.
+func (e *sectionError) Unwrap() error { return e.reason }
+
+// kept is what is said of a check while its result holds. As in kube-apiserver, only who has it made learns which part has failed, and the
+// others the reason.
+func kept(result error) error {
+	if s := (*sectionError)(nil); errors.As(result, &s) {
+		return s.reason
+	}
+	return result
 }
 
 // holds is for how long the result of a check holds.
@@ -61,7 +85,7 @@ func holds(result error) time.Duration {
 func (k *kms) checkNow(ctx context.Context) error {
 	answer, err := k.plugin.status(ctx)
 	if err != nil {
-		return fmt.Errorf("failed to perform status section of the healthz check for KMS Provider %s, error: %w", k.name, err)
+		return &sectionError{"status", k.name, err}
 	}
 	errs := k.judge(answer)
 	if code, err := validKeyID(answer.KeyId); err != nil {

@@ -187,23 +187,23 @@ func (k *kmsV1) check(ctx context.Context) error {
 	if k.clock.Now().Before(k.until) {
 		return k.result
 	}
-	k.result = k.checkNow(ctx)
-	k.until = k.clock.Now().Add(holds(k.result))
-	return k.result
+	err := k.checkNow(ctx)
+	k.result, k.until = kept(err), k.clock.Now().Add(holds(err))
+	return err
 }
 
 func (k *kmsV1) checkNow(ctx context.Context) error {
 	const ping = "ping"
 	sealed, err := k.plugin.encrypt(ctx, []byte(ping))
 	if err != nil {
-		return fmt.Errorf("failed to perform encrypt section of the healthz check for KMS Provider %s, error: %w", k.name, err)
+		return &sectionError{"encrypt", k.name, err}
 	}
 	plain, err := k.plugin.decrypt(ctx, "", &envelope{source: sealed})
 	if err == nil && string(plain) != ping {
 		err = errGarbage
 	}
 	if err != nil {
-		return fmt.Errorf("failed to perform decrypt section of the healthz check for KMS Provider %s, error: %w", k.name, err)
+		return &sectionError{"decrypt", k.name, err}
 	}
 	return nil
 }
