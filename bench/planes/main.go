@@ -4,7 +4,7 @@
 //
 // It creates planes one after another and with 16 clients, each until the Plane is ready; asks some that are asleep and notes how long
 // the first answer takes; weighs the process with all asleep and with some awake, without and with 30 definitions; counts the series of
-// /metrics; floods one plane and asks another; restarts the server with all planes; and deletes them all.
+// /metrics; floods one plane in several ways and asks another; restarts the server with all planes; and deletes them all.
 package main
 
 import (
@@ -58,7 +58,13 @@ func run(ctx context.Context) (err error) {
 	flag.StringVar(&b.engine, "engine", "etcd", "the database: etcd or pebble")
 	flag.IntVar(&b.planes, "planes", 10000, "how many planes there are in the end")
 	flag.IntVar(&b.awake, "awake", 100, "how many of them are awake together")
+	ask := flag.Bool("ask", false, "only ask the plane of -kubeconfig")
+	flood := flag.String("flood", "", "only flood the plane of -kubeconfig, in this way")
+	kubeconfig := flag.String("kubeconfig", "", "the plane that -ask and -flood are about")
 	flag.Parse()
+	if *ask || *flood != "" {
+		return one(ctx, *kubeconfig, *ask, *flood)
+	}
 	p, err := side.Build(ctx, b.program, "", side.Kanzen)
 	if err != nil {
 		return err
@@ -256,15 +262,20 @@ func parallel(clients, n int, f func(n int) (time.Duration, error)) ([]time.Dura
 
 // clientOf is the administrator of a plane.
 func (b *bench) clientOf(ctx context.Context, n int) (*client, error) {
-	var secret struct{ Data map[string]string }
-	if err := b.admin.do(ctx, "GET", "/api/v1/namespaces/kanzen-planes/secrets/"+name(n)+"-kubeconfig", nil, &secret); err != nil {
-		return nil, err
-	}
-	data, err := base64.StdEncoding.DecodeString(secret.Data["value"])
+	data, err := b.kubeconfigOf(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	return newClient(data)
+}
+
+// kubeconfigOf is the administrator's kubeconfig of a plane.
+func (b *bench) kubeconfigOf(ctx context.Context, n int) ([]byte, error) {
+	var secret struct{ Data map[string]string }
+	if err := b.admin.do(ctx, "GET", "/api/v1/namespaces/kanzen-planes/secrets/"+name(n)+"-kubeconfig", nil, &secret); err != nil {
+		return nil, err
+	}
+	return base64.StdEncoding.DecodeString(secret.Data["value"])
 }
 
 const namespaces = "/api/v1/namespaces"
@@ -312,67 +323,23 @@ const definitions = 30
 // define creates definitions.
 func define(ctx context.Context, c *client) error {
 	for n := range definitions {
-		plural := fmt.Sprintf("things%d", n)
-		if err := c.do(ctx, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{
-			"metadata": map[string]any{"name": plural + ".example.com"},
-			"spec": map[string]any{"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": fmt.Sprintf("Thing%d", n)},
-				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{
-					"type": "object", "properties": map[string]any{"spec": map[string]any{"type": "object", "properties": map[string]any{
-						"size": map[string]any{"type": "integer", "minimum": 1}, "name": map[string]any{"type": "string"}}}}}}}}},
-		}, nil); err != nil {
+		if err := c.do(ctx, "POST", definitionsPath, definition(fmt.Sprintf("things%d", n), fmt.Sprintf("Thing%d", n)), nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// flood asks one plane while nothing else happens, and while another is flooded.
-func (b *bench) flood(ctx context.Context) error {
-	quiet, err := b.clientOf(ctx, 0)
-	if err != nil {
-		return err
+const definitionsPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+func definition(plural, kind string) map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{"name": plural + ".example.com"},
+		"spec": map[string]any{"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": kind},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{
+				"type": "object", "properties": map[string]any{"spec": map[string]any{"type": "object", "properties": map[string]any{
+					"size": map[string]any{"type": "integer", "minimum": 1}, "name": map[string]any{"type": "string"}}}}}}}}},
 	}
-	loud, err := b.clientOf(ctx, 1)
-	if err != nil {
-		return err
-	}
-	ask := func() ([]time.Duration, error) {
-		var took []time.Duration
-		for range 500 {
-			began := time.Now()
-			if err := quiet.do(ctx, "GET", namespaces, nil, nil); err != nil {
-				return nil, err
-			}
-			took = append(took, time.Since(began))
-			time.Sleep(4 * time.Millisecond)
-		}
-		return took, nil
-	}
-	before, err := ask()
-	if err != nil {
-		return err
-	}
-	flooded, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	var answered atomic.Int64
-	for range 64 {
-		wg.Go(func() {
-			for flooded.Err() == nil {
-				if loud.do(flooded, "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles", nil, nil) == nil {
-					answered.Add(1)
-				}
-			}
-		})
-	}
-	began := time.Now()
-	during, err := ask()
-	cancel()
-	wg.Wait()
-	if err != nil {
-		return err
-	}
-	fmt.Printf("a request to one plane: %s; while another is flooded (%.0f lists a second): %s\n", quantiles(before), float64(answered.Load())/time.Since(began).Seconds(), quantiles(during))
-	return nil
 }
 
 // restart restarts the server with all planes.
