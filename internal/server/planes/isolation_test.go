@@ -185,9 +185,33 @@ func TestSeat(t *testing.T) {
 		for _, step := range steps {
 			step(s)
 		}
-		if n := len(all.taken); n != 0 {
-			t.Errorf("%s: %d seats are taken", name, n)
+		if n := len(all.taken); n != 0 || all.away.Load() != 0 {
+			t.Errorf("%s: %d seats are taken, %d requests away", name, n, all.away.Load())
 		}
+	}
+}
+
+// Only so many requests leave their seats at a time. The next one stays in its own.
+func TestSeatsLeft(t *testing.T) {
+	all := &seats{taken: make(chan struct{}, 1)}
+	var away []*seat
+	for range abroad {
+		s := all.sit(t.Context())
+		s.Leave()
+		away = append(away, s)
+	}
+	last := all.sit(t.Context())
+	if last.Leave(); len(all.taken) != 1 {
+		t.Error("more requests leave their seats than may")
+	}
+	last.Return()
+	last.stand()
+	for _, s := range away {
+		s.Return()
+		s.stand()
+	}
+	if len(all.taken) != 0 || all.away.Load() != 0 {
+		t.Errorf("%d seats are taken, %d requests away", len(all.taken), all.away.Load())
 	}
 }
 

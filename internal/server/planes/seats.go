@@ -12,11 +12,13 @@ import (
 type seats struct {
 	taken   chan struct{}
 	waiting atomic.Int64
+	away    atomic.Int64 // requests that have left their seats while they wait for others
 }
 
 // seatsEach is how many seats a plane has for each processor, and seatsLeast how many it has at least: a request also waits for the
-// database. crowd is how many requests may wait for each seat.
-const seatsEach, seatsLeast, crowd = 4, 16, 50
+// database. crowd is how many requests may wait for each seat. abroad is how many may have left one for a while, as each holds its
+// body: further ones stay in theirs.
+const seatsEach, seatsLeast, crowd, abroad = 4, 16, 50, 4
 
 func newSeats() *seats {
 	return &seats{taken: make(chan struct{}, max(seatsLeast, seatsEach*runtime.GOMAXPROCS(0)))}
@@ -49,6 +51,7 @@ type seat struct {
 
 	mu   sync.Mutex
 	away int  // servers for which the request waits; guarded by mu
+	kept bool // the seat was not left meanwhile; guarded by mu
 	left bool // the seat is not the request's any more; guarded by mu
 }
 
@@ -56,18 +59,24 @@ type seat struct {
 func (s *seat) Leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away++; s.away == 1 && !s.left {
-		<-s.of.taken
+	if s.away++; s.away > 1 || s.left {
+		return
 	}
+	if s.kept = s.of.away.Add(1) > int64(abroad*cap(s.of.taken)); s.kept {
+		s.of.away.Add(-1)
+		return
+	}
+	<-s.of.taken
 }
 
 // Return is part of request.Turn.
 func (s *seat) Return() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away--; s.away > 0 || s.left {
+	if s.away--; s.away > 0 || s.left || s.kept {
 		return
 	}
+	s.of.away.Add(-1)
 	select {
 	case s.of.taken <- struct{}{}:
 	case <-s.ctx.Done():
@@ -79,7 +88,11 @@ func (s *seat) Return() {
 func (s *seat) stand() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.left && s.away == 0 {
+	switch {
+	case s.left:
+	case s.away > 0 && !s.kept:
+		s.of.away.Add(-1)
+	default:
 		<-s.of.taken
 	}
 	s.left = true
