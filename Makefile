@@ -7,11 +7,14 @@ GOFLAGS_STATIC := -ldflags '-s -w'
 # fifth less of the processor, and does not compile otherwise.
 export CGO_ENABLED ?= 0
 export GOFLAGS ?= '-toolexec=env GOGC=400 GOMEMLIMIT=1GiB'
-# Packages whose goroutines meet; they are tested with the race detector.
-RACE := ./internal/store/... ./internal/engine/... ./internal/access/... ./internal/chain/... ./internal/controllers/... ./internal/api/catalog/... \
-	./internal/api/crd/... ./internal/object/fieldmanager/... ./internal/object/cel/... ./internal/process/keys/... ./internal/wire/remote/... \
-	./internal/wire/egress/... ./internal/wire/frontproxy/... ./internal/observe/tracing/... ./internal/base/span/... ./internal/base/live/... \
-	./internal/server ./internal/server/controlplane ./internal/server/planes/owners ./pkg/...
+# Packages whose goroutines may meet, and of these the ones that have any, or share something between them: they are tested with the race
+# detector. It makes tests six times as slow, so those of one goroutine are left out.
+MEETING := ./internal/server ./internal/store/... ./internal/engine/... ./internal/access/... ./internal/chain/... ./internal/controllers/... \
+	./internal/api/catalog/... ./internal/api/crd/... ./internal/object/fieldmanager/... ./internal/object/cel/... ./internal/process/keys/... \
+	./internal/wire/remote/... ./internal/wire/egress/... ./internal/wire/frontproxy/... ./internal/observe/tracing/... ./internal/base/span/... \
+	./internal/base/live/... ./internal/server/controlplane ./internal/server/planes/owners ./pkg/...
+RACE = $(shell $(GO) list -f '{{.Dir}} {{.ImportPath}}' $(MEETING) | while read -r dir path; do \
+	grep -qE '^\s*go [a-z]|\bsync\.|\batomic\.|\.Go\b|\bchan ' $$dir/*.go && echo $$path; done)
 
 # Systems whose code cross-vet checks; lint and the tests look at that of this one.
 SYSTEMS ?= darwin windows
@@ -59,8 +62,14 @@ test:
 	@echo "all passed; there are also, for minutes each: make test-deep, make lint (format, vet, staticcheck), make race (needs a C compiler), make test-peer (builds kube-apiserver), make e2e-builds (builds older kubectls and extension servers of others)"
 
 # What make test leaves out of test/.
+# The one half waits while the other computes.
 test-deep: build
+	@$(MAKE) --no-print-directory --output-sync=target -j2 deep-suites deep-tests
+
+deep-suites:
 	cd test && $(E2E) $(DEEP)
+
+deep-tests:
 	cd test && $(E2E) -run '$(DEEP_TESTS)' .
 	cd test/operations && KANZEN=$(CURDIR)/bin/kanzen $(TEST) -count=1 ./...
 
@@ -124,17 +133,18 @@ unit:
 	cd release && $(TEST) ./...
 	cd release/kubectl && $(TEST) ./...
 
-# -short leaves out what has one goroutine, and what measures memory. These tests compute: as many packages run as there are processors.
-# On a machine that has other things to do, those of internal/server take more than the ten minutes that tests have.
+# -short leaves out what has one goroutine, and what measures memory. On a machine that has other things to do, the tests of internal/server
+# take more than the ten minutes that tests have. The detector would sleep for a second at the end of each package.
+race: export GORACE := atexit_sleep_ms=0
 race: build
-	CGO_ENABLED=1 $(TEST) -p $(PROCESSORS) -race -short -timeout 20m $(RACE)
+	CGO_ENABLED=1 $(TEST) -p $(shell expr $(PROCESSORS) + 1) -race -short -timeout 20m $(RACE)
 	cd testkit && CGO_ENABLED=1 KANZEN=$(CURDIR)/bin/kanzen $(TEST) -p $(PROCESSORS) -race -short ./...
 
 # What race leaves out of unit: other packages, and the tests that -short leaves out or makes shorter. Both together run each package
 # once: a test that passes under the race detector is not run again without it.
 SHORTER = $(shell $(GO) list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' $(RACE) | xargs grep -l 'testing\.Short()')
 unraced:
-	$(TEST) $$($(GO) list ./... | grep -vxF -f <($(GO) list $(RACE)))
+	$(TEST) $$($(GO) list ./... | grep -vxF -f <(printf '%s\n' $(RACE)))
 	cd site && $(TEST) ./...
 	cd release && $(TEST) ./...
 	cd release/kubectl && $(TEST) ./...
@@ -272,4 +282,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
-.PHONY: build kubectl serve test test-deep test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn soak e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance kubeadm test-cmd upstream vuln generate stale bench bench-go
+.PHONY: build kubectl serve test test-deep deep-suites deep-tests test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn soak e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance kubeadm test-cmd upstream vuln generate stale bench bench-go

@@ -19,6 +19,14 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
+// alone leaves out of short runs, which are those under the race detector, a test in whose server one client asks at a time: what goes
+// on in it beside that client does so in the servers of all other tests.
+func alone(t *testing.T, short bool) {
+	if short {
+		t.Skip("one client asks at a time")
+	}
+}
+
 // start runs a server without a socket until the test ends.
 func start(t testing.TB) *server {
 	t.Helper()

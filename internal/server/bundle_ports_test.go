@@ -11,6 +11,7 @@ import (
 
 // Node ports are kept in one key that is in no view: a bundle sees those that are taken, and takes its own.
 func TestBundleNodePorts(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	service := func(name string, port int) string {
 		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Service","metadata":{"name":%q,"namespace":"default"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%d}]}}`, name, port)

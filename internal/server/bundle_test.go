@@ -47,6 +47,7 @@ func widget(name string, n int) string {
 
 // A namespace, what lies in it, a definition and its objects are written as one.
 func TestBundle(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	var b bundlev1.Bundle
 	answer := do(t, s, http.MethodPost, bundlesPath, "application/json", "application/json",
@@ -86,6 +87,7 @@ func TestBundle(t *testing.T) {
 
 // If one item is refused, nothing is written, and the reasons of all are told.
 func TestBundleRefused(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	refused := string(do(t, s, http.MethodPost, bundlesPath, "application/json", "application/json",
 		bundleOf(t, "apply "+teamNamespace, "apply "+teamQuota, "apply "+teamDefinition, "apply "+teamMap, "apply "+widget("large", 10), "apply "+strings.Replace(teamMap, `"a"`, `"b"`, 1),
@@ -115,6 +117,7 @@ func TestBundleRefused(t *testing.T) {
 
 // A dry run writes nothing.
 func TestBundleDryRun(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	answer := do(t, s, http.MethodPost, bundlesPath+"?dryRun=All", "application/json", "application/json", bundleOf(t, "apply "+teamNamespace, "apply "+teamMap), http.StatusCreated)
 	if !strings.Contains(string(answer), `"result":"created"`) {
@@ -173,6 +176,7 @@ func BenchmarkBundle(b *testing.B) {
 
 // The audit log has the items of a bundle, with what has become of it, beside what the server itself does for a definition meanwhile.
 func TestBundleAudit(t *testing.T) {
+	alone(t, testing.Short())
 	log := filepath.Join(t.TempDir(), "audit.log")
 	s := startWith(t, func(c *config.Config) { c.AuditLog.Path, c.AuditLogDelivery.Mode = log, "blocking" })
 	do(t, s, http.MethodPost, bundlesPath, "application/json", "application/json", bundleOf(t, "apply "+teamNamespace, "apply "+teamDefinition, "apply "+widget("w", 3)), http.StatusCreated)
@@ -205,6 +209,7 @@ func TestBundleAudit(t *testing.T) {
 
 // TestBundleHistory has the flight recorder tell of each object of a bundle who has written it, and nothing of what was not written.
 func TestBundleHistory(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	do(t, s, http.MethodPost, bundlesPath, "application/json", "", bundleOf(t, "apply "+teamNamespace, "apply "+teamMap, "create "+teamService), http.StatusCreated)
 	var b bundlev1.Bundle

@@ -57,6 +57,7 @@ func besides(got map[string]bool, want []string) (wrong string) {
 // What controllers do after a bundle is told apart from what its items do: dependents that are collected, contents of namespaces,
 // objects of new namespaces, aggregated roles, conditions of definitions.
 func TestConsequences(t *testing.T) {
+	alone(t, testing.Short())
 	s := startWith(t, func(c *config.Config) { c.Controllers = []string{"*"} })
 	post := func(path, object string) string {
 		t.Helper()

@@ -63,6 +63,7 @@ var eve = &user.DefaultInfo{Name: "eve", Groups: []string{"system:authenticated"
 // TestConsoleSession follows a session: its code works once, its cookie for reading the console's data and nothing else,
 // and it is over when its user says so.
 func TestConsoleSession(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	cookie, code := signIn(t, s, masters)
 	if !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/console" || cookie.Domain != "" {
@@ -113,6 +114,7 @@ func TestConsoleSession(t *testing.T) {
 
 // TestConsoleShowsWhatItsViewerMayGet checks that the page has no rights of its own.
 func TestConsoleShowsWhatItsViewerMayGet(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	cookie, _ := signIn(t, s, eve)
 	for _, data := range []string{"requests", "requests/r1", "watches", "webhookstats", "deprecateduses", "trafficstats", "views", "controllers", "datastores",
@@ -129,6 +131,7 @@ func TestConsoleShowsWhatItsViewerMayGet(t *testing.T) {
 
 // TestConsolePage checks the headers of all that the console answers, and that the page itself is for everybody by default.
 func TestConsolePage(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	for path, want := range map[string]struct {
 		code int
@@ -160,6 +163,7 @@ func TestConsolePage(t *testing.T) {
 // TestConsoleAnonymous asks for each path of the console as somebody unknown, under each setting of who may be anonymous:
 // only what the setting lets in is answered, and no bad credentials are.
 func TestConsoleAnonymous(t *testing.T) {
+	alone(t, testing.Short())
 	file := func(anonymous string) func(*config.Config) {
 		path := filepath.Join(t.TempDir(), "authentication.yaml")
 		text := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\nanonymous: " + anonymous + "\n"
@@ -212,6 +216,7 @@ func TestConsoleAnonymous(t *testing.T) {
 
 // TestConsoleStrangers counts what somebody unknown gets on one connection: the files of the page, and little more.
 func TestConsoleStrangers(t *testing.T) {
+	alone(t, testing.Short())
 	s := listening(t, func(*config.Config) {})
 	for _, path := range console.Paths() {
 		f, answers := speakHTTP2(t, s), 0
@@ -245,6 +250,7 @@ func TestConsoleStrangers(t *testing.T) {
 
 // TestConsoleBounds checks that a page of data is bounded, and that codes and sessions of one user do not pile up.
 func TestConsoleBounds(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	for n := range 700 {
 		do(t, s, "GET", fmt.Sprintf("/api/v1/namespaces/default/configmaps/%d?x=%d", n, n), "", "", nil, 404)
@@ -290,6 +296,7 @@ func TestConsoleBounds(t *testing.T) {
 
 // TestConsoleIsOff checks that there is none without a flight recorder, and as kube-apiserver.
 func TestConsoleIsOff(t *testing.T) {
+	alone(t, testing.Short())
 	if config.Default().Console {
 		t.Error("it is on as kube-apiserver")
 	}

@@ -13,6 +13,7 @@ import (
 // TestConsoleObjects reads objects through the console: its viewer gets what the API would give, and a cookie is good for
 // no more than that.
 func TestConsoleObjects(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	for _, name := range []string{"seen", "hidden"} {
 		do(t, s, "POST", "/api/v1/namespaces/default/configmaps", "application/json", "", []byte(`{"metadata":{"name":"`+name+`"}}`), 201)
@@ -82,6 +83,7 @@ func figures(t *testing.T, s *server) {
 
 // TestConsoleFiles checks that a stranger's connection is good for all files of the page, whatever their number becomes.
 func TestConsoleFiles(t *testing.T) {
+	alone(t, testing.Short())
 	if n := len(console.Paths()); n > 26 {
 		t.Errorf("the page has %d files, more than a connection serves to strangers", n)
 	}

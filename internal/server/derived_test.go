@@ -52,6 +52,7 @@ func recorded(t *testing.T, text []byte) (map[string]node, map[string]path) {
 // TestRecorderOpenAPI checks that the documents describe all kinds of the flight recorder with all their fields, and
 // just the requests that are served.
 func TestRecorderOpenAPI(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	root := "/apis/" + v1alpha1.GroupName + "/v1alpha1"
 	var served metav1.APIResourceList

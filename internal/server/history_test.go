@@ -275,6 +275,7 @@ func said(t *testing.T, s *server, who, method, path, body string) (int, string)
 
 // TestRevisions asks who has changed what, with and without the right to know, for objects that are there, gone and forgotten.
 func TestRevisions(t *testing.T) {
+	alone(t, testing.Short())
 	r := remember(t, func(*config.Config) {})
 	granted(t, r.server(), "ann", "default", `{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","list","watch","delete"]}`)
 	path := inDefault + "configmaps/a"
@@ -353,6 +354,7 @@ func TestRevisions(t *testing.T) {
 // TestPastOfOthers has somebody who may do everything in a namespace look for what an earlier one of that name held, in every way that there is:
 // only who may read all namespaces may know. Nobody else may make a fork of an earlier moment either.
 func TestPastOfOthers(t *testing.T) {
+	alone(t, testing.Short())
 	r := remember(t, func(*config.Config) {})
 	granting := func(who string) {
 		r.do("POST", "/api/v1/namespaces", `{"metadata":{"name":"shop"}}`, 201)

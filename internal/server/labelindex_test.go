@@ -16,6 +16,7 @@ import (
 // TestListsByLabelIndex lists objects that change, by random selectors of labels, until there are indexes and after that: every list has what
 // matches, in order, however it is found.
 func TestListsByLabelIndex(t *testing.T) {
+	alone(t, testing.Short())
 	seed := randomSeed()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))

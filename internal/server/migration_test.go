@@ -76,6 +76,7 @@ func migrate(t *testing.T, s *server, group, resource string) *migrationv1.Stora
 
 // Objects of a former encryption key are encrypted with the current one after a migration.
 func TestMigratesToNewKey(t *testing.T) {
+	alone(t, testing.Short())
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	configure := func(providers string) {
 		text := "kind: EncryptionConfiguration\napiVersion: apiserver.config.k8s.io/v1\nresources: [{resources: [secrets], providers: [" + providers + "]}]\n"
@@ -118,6 +119,7 @@ func TestMigratesToNewKey(t *testing.T) {
 
 // Custom resources are stored in the storage version after a migration, and their definition says so.
 func TestMigratesToStorageVersion(t *testing.T) {
+	alone(t, testing.Short())
 	s, db := migrating(t, func(*config.Config) {})
 	const definitions, name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "things.example.com"
 	define := func(storage string) []byte {
@@ -151,6 +153,7 @@ func TestMigratesToStorageVersion(t *testing.T) {
 
 // What cannot be migrated is not migrated in another way.
 func TestMigratesOnlyWhatIsWritten(t *testing.T) {
+	alone(t, testing.Short())
 	s, _ := migrating(t, func(*config.Config) {})
 	m := migrate(t, s, "authorization.k8s.io", "subjectaccessreviews")
 	if !meta.IsStatusConditionTrue(m.Status.Conditions, string(migrationv1.MigrationFailed)) {

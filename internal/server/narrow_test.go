@@ -62,6 +62,7 @@ func narrowable(t testing.TB, s *server) {
 }
 
 func TestNarrowedLists(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	narrowable(t, s)
 	const maps, forbidden = "/api/v1/configmaps", `403 configmaps is forbidden: User \"%s\" cannot list resource \"configmaps\" in API group \"\" `

@@ -11,6 +11,7 @@ import (
 
 // TestRecorderWithoutDirectory starts servers whose directory for requests cannot be made: one that nobody has asked for stops no start.
 func TestRecorderWithoutDirectory(t *testing.T) {
+	alone(t, testing.Short())
 	dir := t.TempDir()
 	taken := filepath.Join(dir, "recorder")
 	t.Run("first", func(t *testing.T) {

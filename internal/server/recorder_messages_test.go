@@ -11,6 +11,7 @@ import (
 // TestRecorderTellsMessages has writes refused whose messages quote what was sent, and asks for them as those who were refused, who may
 // get or only create the object, and who may do neither.
 func TestRecorderTellsMessages(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	const maps, secrets, history = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets", "/apis/flightrecorder.kanzen.io/v1alpha1/objecthistories"
 	rule := func(resource string, verbs string) string {

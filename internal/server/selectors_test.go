@@ -319,6 +319,7 @@ func defineWidgets(t *testing.T, s *server) {
 
 // TestFieldSelectorsRefused has what is no selector, and every one that kube-apiserver does not know if the extension is off.
 func TestFieldSelectorsRefused(t *testing.T) {
+	alone(t, testing.Short())
 	on := start(t)
 	off := startWith(t, func(c *config.Config) { c.ExtensionNames = []string{"*", "-selectors"} })
 	for _, s := range []*server{on, off} {
@@ -358,6 +359,7 @@ func TestFieldSelectorsRefused(t *testing.T) {
 // TestFieldSelectorsGiveNoRights has collections deleted by selectors that kube-apiserver does not know: what they select goes, and nothing
 // else. Authorizers see no selector in such a request, so that a right to one name does not do, whatever is selected.
 func TestFieldSelectorsGiveNoRights(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	post := func(path, object string) { do(t, s, "POST", path, "application/json", "", []byte(object), 201) }
 	const path = "/api/v1/namespaces/default/configmaps"
@@ -407,6 +409,7 @@ func TestFieldSelectorsGiveNoRights(t *testing.T) {
 
 // TestIndexedFieldsFollowTheAnnotation has fields become selectable, and no longer be, with the annotation of their definition.
 func TestIndexedFieldsFollowTheAnnotation(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	defineWidgets(t, s)
 	do(t, s, "POST", "/apis/example.com/v1/namespaces/default/widgets", "application/json", "",
@@ -428,6 +431,7 @@ func TestIndexedFieldsFollowTheAnnotation(t *testing.T) {
 
 // TestIndexWhileDefinitionChanges has lists by an index, writes, and changes of the definition meet.
 func TestIndexWhileDefinitionChanges(t *testing.T) {
+	alone(t, testing.Short())
 	s := start(t)
 	defineWidgets(t, s)
 	const path = "/apis/example.com/v1/namespaces/default/widgets"

@@ -377,6 +377,7 @@ func TestSettingsAreJudged(t *testing.T) {
 
 // At a level without objects, the audit log does not contain secrets.
 func TestAuditLogOfAServer(t *testing.T) {
+	alone(t, testing.Short())
 	dir := t.TempDir()
 	log := filepath.Join(dir, "audit.log")
 	s := startWith(t, func(c *config.Config) {
@@ -423,6 +424,7 @@ func TestAuditLogOfAServer(t *testing.T) {
 
 // The audit log has what is applied as an object, though it comes as YAML.
 func TestAuditLogOfAnApply(t *testing.T) {
+	alone(t, testing.Short())
 	dir := t.TempDir()
 	log := filepath.Join(dir, "audit.log")
 	s := startWith(t, func(c *config.Config) {

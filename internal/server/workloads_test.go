@@ -13,6 +13,7 @@ import (
 
 // Whoever creates a workload that nobody works on is told so, once a minute a kind.
 func TestWorkloadsAreWarnedOf(t *testing.T) {
+	alone(t, testing.Short())
 	s := startWith(t, func(c *config.Config) { c.Controllers = []string{"namespace"} })
 	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"p-","namespace":"default"},"spec":{%s"serviceAccountName":"default","containers":[{"name":"c","image":"i"}]}}`
 	const job = `{"apiVersion":"batch/v1","kind":"Job","metadata":{"generateName":"j-"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}`
@@ -39,6 +40,7 @@ func TestWorkloadsAreWarnedOf(t *testing.T) {
 
 // In kube-apiserver's place nobody is told what runs beside it.
 func TestWorkloadsAreNotWarnedOf(t *testing.T) {
+	alone(t, testing.Short())
 	if config.Default().WarnWorkloads || !config.Standalone().WarnWorkloads {
 		t.Error("the warnings are for servers alone")
 	}
