@@ -85,7 +85,7 @@ func (c *call) deleteCollection() error {
 		return failed
 	}
 	defer c.answers().End()
-	if out.shape == shapeTable || request.LocalFrom(c.req) != nil {
+	if request.LocalFrom(c.req) != nil {
 		st := &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
 		st.SetGroupVersionKind(statusGVK)
 		return writeAny(c.w, c.req, http.StatusOK, out, st)

@@ -120,7 +120,7 @@ func TestDeleteCollection(t *testing.T) {
 		{"DELETE " + deploys + "?labelSelector=(", "", "400 reason=BadRequest"},
 		{"GET /apis/apps/v1/deployments", "", "200 items.#=3"},
 	}...)
-	x.expect("DELETE "+deploys+"?fieldSelector=metadata.name%3Dd", "", "200 kind=Status status=Success", "Accept: "+asTable)
+	x.expect("DELETE "+deploys+"?fieldSelector=metadata.name%3Dd", "", "200 kind=Table rows.#=1", "Accept: "+asTable)
 	x.expect("GET "+deploys+"/d", "", "404")
 	x.expect("DELETE "+podsAt, "", "200 kind=PodList items.#=0")
 }
@@ -167,6 +167,31 @@ func TestHeldByKind(t *testing.T) {
 		{"PATCH/merge " + holders + "/a", `{"metadata":{"labels":{"x":"y"}}}`, "200 metadata.labels.x=y"},
 		{"PATCH/merge " + holders + "/a", `{"spec":{"hostname":null}}`, "200 spec.hostname="},
 		{"GET " + holders + "/a", "", "404"},
+	}...)
+}
+
+// The first deletion of an object that is held until then marks it, and those after it change nothing while it is held.
+func TestHeldUntilDeleted(t *testing.T) {
+	r := pods()
+	r.Plural, r.Prefix = "holders", "holders"
+	r.Rules = Rules{
+		Held: func(obj Object) bool {
+			return obj.GetDeletionTimestamp() == nil || obj.(*corev1.Pod).Spec.Hostname != ""
+		},
+		Terminating: func(obj Object) { obj.(*corev1.Pod).Status.Phase = corev1.PodFailed },
+	}
+	x := newKinds(t, r)
+	const holders = "/api/v1/namespaces/ns/holders"
+	const marked = "200 status.phase=Failed metadata.deletionTimestamp=2026-01-02T03:04:05Z metadata.finalizers="
+	x.expectAll([]ask{
+		{"POST " + holders, `{"metadata":{"name":"a"}}`, "201"},
+		{"DELETE " + holders + "/a", "", marked},
+		{"GET " + holders + "/a", "", marked},
+		{"DELETE " + holders + "/a", "", "200"},
+		{"GET " + holders + "/a", "", "404"},
+		{"POST " + holders, `{"metadata":{"name":"b"},"spec":{"hostname":"h"}}`, "201"},
+		{"DELETE " + holders + "/b?orphanDependents=false", "", "202 metadata.finalizers=foregroundDeletion"},
+		{"DELETE " + holders + "/b?propagationPolicy=Orphan", "", "200 metadata.finalizers=foregroundDeletion"},
 	}...)
 }
 

@@ -78,7 +78,13 @@ func counted[T Object](t Typed[T]) Typed[T] {
 // Status is the status subresource of a kind with these rules. Its writes leave the spec alone.
 func Status[T Object](t Typed[T]) *Subresource {
 	r := keeping(t, halfOf[T]("Spec"), ResetSpec).Rules()
-	return &Subresource{Name: "status", Verbs: []string{"get", "patch", "update"}, Rules: &r}
+	return &Subresource{Name: "status", Verbs: []string{"get", "patch", "update"}, Rules: &r, Table: true}
+}
+
+// WithoutTable returns s as one that is not printed.
+func WithoutTable(s *Subresource) *Subresource {
+	s.Table = false
+	return s
 }
 
 // LoneStatus is Status for newer kinds, of which these writes change nothing but the status: they leave the metadata alone too.

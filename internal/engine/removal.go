@@ -115,16 +115,17 @@ func (w *write) begin(ctx context.Context, obj Object, o *metav1.DeleteOptions) 
 		return actKeep
 	}
 	held := w.R.Rules.Held != nil && w.R.Rules.Held(obj)
+	if held && obj.GetDeletionTimestamp() != nil {
+		return actKeep
+	}
 	if !held || !w.R.Rules.HeldAlone {
-		if finalizers := w.finalizers(obj, o); !sameSet(finalizers, obj.GetFinalizers()) {
+		if finalizers := w.finalizers(obj, held, o); !sameSet(finalizers, obj.GetFinalizers()) {
 			obj.SetFinalizers(finalizers)
 		}
 	}
 	if held {
-		if obj.GetDeletionTimestamp() == nil {
-			now := metav1.NewTime(w.e.Clock.Now())
-			obj.SetDeletionTimestamp(&now)
-		}
+		now := metav1.NewTime(w.e.Clock.Now())
+		obj.SetDeletionTimestamp(&now)
 		w.R.Rules.Terminating(obj)
 		return actPut
 	}
@@ -193,8 +194,9 @@ func (w *write) markDeleting(obj Object) {
 }
 
 // finalizers returns the finalizers of an object whose deletion begins: the
-// propagation policy is stored as one, for the garbage collector.
-func (w *write) finalizers(obj Object, o *metav1.DeleteOptions) []string {
+// propagation policy is stored as one, for the garbage collector. The deprecated option not to orphan dependents says of an object that its
+// kind holds, and of no other, that it is to go after them.
+func (w *write) finalizers(obj Object, held bool, o *metav1.DeleteOptions) []string {
 	have := obj.GetFinalizers()
 	var want string
 	switch {
@@ -202,6 +204,8 @@ func (w *write) finalizers(obj Object, o *metav1.DeleteOptions) []string {
 	case orphanDependents(o) != nil:
 		if *orphanDependents(o) {
 			want = metav1.FinalizerOrphanDependents
+		} else if held {
+			want = metav1.FinalizerDeleteDependents
 		}
 	case o.PropagationPolicy != nil:
 		switch *o.PropagationPolicy {

@@ -256,10 +256,9 @@ type Rules struct {
 	Deleted func(ctx context.Context, obj Object, dryRun bool)
 	// Present decorates an object for an answer (never stored).
 	Present func(obj Object)
-	// Held says that something beside metadata.finalizers holds an object whose
-	// deletion has begun (a namespace's spec.finalizers); Terminating marks such an
-	// object when its deletion begins. With HeldAlone a deletion of a held object does
-	// nothing else: its propagation policy is ignored.
+	// Held says that something beside metadata.finalizers holds an object: that its deletion has yet to begin, or a namespace's
+	// spec.finalizers. Terminating marks such an object when its deletion begins; further deletions change nothing while it is held. With
+	// HeldAlone its propagation policy is ignored.
 	Held        func(obj Object) bool
 	Terminating func(obj Object)
 	HeldAlone   bool
@@ -298,6 +297,8 @@ type Subresource struct {
 
 	// Rules makes it the same object under other rules (status, resize, ...).
 	Rules *Rules
+	// Table: it is printed as the object is. Status says so; of the others, and of some statuses, kube-apiserver has no tables.
+	Table bool
 	// Scale makes it a scale.
 	Scale *Scale
 	// Create answers POST (eviction, binding, token). New makes the empty body.

@@ -342,7 +342,8 @@ func (c *call) writeObject(code int, out output, obj Object) error {
 // restrict says what the request's endpoint can answer with.
 func (c *call) restrict() restrict {
 	// A review has no table.
-	return restrict{protobuf: c.typed, routed: c.typed, table: c.R.Create == nil, partial: "PartialObjectMetadata"}
+	table := c.R.Create == nil && (c.sub == nil || c.sub.Rules == nil || c.sub.Table)
+	return restrict{protobuf: c.typed, routed: c.typed, table: table, partial: "PartialObjectMetadata"}
 }
 
 // marshalRaw is json.Marshal for values whose encoding cannot fail.

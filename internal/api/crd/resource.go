@@ -69,7 +69,7 @@ func (s *serving) resource(name string) (*engine.Resource, error) {
 	}
 	if k.status {
 		rules := k.statusRules()
-		r.Subresources = append(r.Subresources, &engine.Subresource{Name: "status", Verbs: subresourceVerbs, Rules: &rules})
+		r.Subresources = append(r.Subresources, &engine.Subresource{Name: "status", Verbs: subresourceVerbs, Rules: &rules, Table: true})
 	}
 	if k.scale != nil {
 		r.Subresources = append(r.Subresources, &engine.Subresource{

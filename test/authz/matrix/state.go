@@ -299,8 +299,8 @@ func (s *asked) remove(key string, o *object, now state) error {
 			}
 		}
 	}
-	for range 2 { // deleting may add finalizers
-		if _, err := s.do("PATCH", o.path, "application/merge-patch+json", map[string]any{"metadata": map[string]any{"finalizers": nil}}, 404, 409, 422); err != nil && !strings.HasPrefix(key, "apiextensions") {
+	for range 2 { // deleting may add finalizers; and 500 is what a pod's change gets after its namespace is gone
+		if _, err := s.do("PATCH", o.path, "application/merge-patch+json", map[string]any{"metadata": map[string]any{"finalizers": nil}}, 404, 409, 422, 500); err != nil && !strings.HasPrefix(key, "apiextensions") {
 			return err
 		}
 		options := map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "propagationPolicy": "Background"}

@@ -47,14 +47,14 @@ func customResourceDefinitions() *engine.Resource {
 			Warn:                 warn,
 			NeedsResourceVersion: true,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*apiextensionsv1.CustomResourceDefinition]{
+		Subresources: []*engine.Subresource{engine.WithoutTable(engine.Status(engine.Typed[*apiextensionsv1.CustomResourceDefinition]{
 			PrepareUpdate: func(_ context.Context, d, old *apiextensionsv1.CustomResourceDefinition) {
 				// Compared with itself: upstream's status update also changes metadata, except for what is reset here.
 				metav1.ResetObjectMetaForStatus(&d.ObjectMeta, &d.ObjectMeta)
 			},
 			ValidateUpdate:       validateStatus,
 			NeedsResourceVersion: true,
-		})},
+		}))},
 		Table: customResourceDefinitionTable(),
 	}
 }

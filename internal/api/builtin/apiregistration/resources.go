@@ -44,7 +44,7 @@ func apiServices(d Deps) *engine.Resource {
 			ValidateUpdate:       validateUpdate,
 			NeedsResourceVersion: true,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.Status(engine.Typed[*apiregistrationv1.APIService]{
+		Subresources: []*engine.Subresource{engine.WithoutTable(engine.Status(engine.Typed[*apiregistrationv1.APIService]{
 			PrepareUpdate: func(_ context.Context, s, old *apiregistrationv1.APIService) {
 				s.Labels = old.Labels
 				s.Annotations = old.Annotations
@@ -54,7 +54,7 @@ func apiServices(d Deps) *engine.Resource {
 			ValidateUpdate:       validateStatus,
 			NeedsResourceVersion: true,
 			Reset:                engine.ResetSpecAndMetadata,
-		})},
+		}))},
 		Table: apiServiceTable(),
 	}
 }

@@ -329,10 +329,14 @@ func TestNamespaceLife(t *testing.T) {
 	finalize := r.Subresources[0].Rules
 	changed.Spec.Finalizers = nil
 	finalize.PrepareUpdate(ctx, changed, n)
-	if r.Rules.Held(changed) {
-		t.Error("finalize did not take the finalizers away")
+	if len(changed.Spec.Finalizers) > 0 || !r.Rules.Held(changed) {
+		t.Errorf("after finalize: %+v; only a deletion that has begun can end", changed.Spec)
 	}
 	n.DeletionTimestamp = &metav1.Time{Time: now}
+	changed.DeletionTimestamp = n.DeletionTimestamp
+	if r.Rules.Held(changed) || !r.Rules.Held(n) {
+		t.Error("a terminating namespace goes when its finalizers are gone, and only then")
+	}
 	want := []string{"status.Phase Invalid"}
 	if got := faults(r.Subresources[1].Rules.ValidateUpdate(ctx, n, n)); !slices.Contains(got, want[0]) {
 		t.Errorf("active though deleted: got %q", got)

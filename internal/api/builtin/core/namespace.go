@@ -36,8 +36,9 @@ func namespaces() *engine.Resource {
 				n.Spec.Finalizers = old.Spec.Finalizers
 				labelNamespace(n)
 			},
-			// The namespace's content is deleted first; then its finalizer is removed.
-			Held:        func(n *corev1.Namespace) bool { return len(n.Spec.Finalizers) > 0 },
+			// The first deletion only marks a namespace. Its content is deleted, and then its finalizer removed. One that had none remains until
+			// it is written or deleted once more.
+			Held:        func(n *corev1.Namespace) bool { return n.DeletionTimestamp == nil || len(n.Spec.Finalizers) > 0 },
 			Terminating: func(n *corev1.Namespace) { n.Status.Phase = corev1.NamespaceTerminating },
 		}.Rules(),
 		Subresources: []*engine.Subresource{

@@ -25,10 +25,10 @@ func poolStatusRequests(v *validator) *engine.Resource {
 			ValidateUpdate:       validatePoolStatusRequestUpdate,
 			NeedsResourceVersion: true,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*resourcev1alpha3.ResourcePoolStatusRequest]{
+		Subresources: []*engine.Subresource{engine.WithoutTable(engine.LoneStatus(engine.Typed[*resourcev1alpha3.ResourcePoolStatusRequest]{
 			ValidateUpdate:       validatePoolStatus,
 			NeedsResourceVersion: true,
-		})},
+		}))},
 		Table: poolStatusTable(),
 	}
 }

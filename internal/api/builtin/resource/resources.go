@@ -80,12 +80,12 @@ func resourceClaims(v *validator) *engine.Resource {
 			Validate:       v.validateResourceClaim,
 			ValidateUpdate: v.validateResourceClaimUpdate,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*resourcev1.ResourceClaim]{
+		Subresources: []*engine.Subresource{engine.WithoutTable(engine.LoneStatus(engine.Typed[*resourcev1.ResourceClaim]{
 			PrepareUpdate: func(_ context.Context, c, old *resourcev1.ResourceClaim) {
 				dropDeallocated(c, old)
 			},
 			ValidateUpdate: v.validateResourceClaimStatus,
-		})},
+		}))},
 		Table: resourceClaimTable(),
 	}
 }

@@ -33,10 +33,10 @@ func deviceTaintRules(d Deps) *engine.Resource {
 			ValidateUpdate:       validateTaintRuleUpdate,
 			NeedsResourceVersion: true,
 		}.Rules(),
-		Subresources: []*engine.Subresource{engine.LoneStatus(engine.Typed[*resourcev1.DeviceTaintRule]{
+		Subresources: []*engine.Subresource{engine.WithoutTable(engine.LoneStatus(engine.Typed[*resourcev1.DeviceTaintRule]{
 			ValidateUpdate:       validateTaintRuleStatus,
 			NeedsResourceVersion: true,
-		})},
+		}))},
 		Table: taintRuleTable(),
 	}
 }

@@ -115,11 +115,11 @@ func admitNamesake(a *admission.Attributes, node string) error {
 // admitSlice checks what the node authorizer cannot see: created objects, and each
 // object of a deleted collection.
 func admitSlice(a *admission.Attributes, node string) error {
-	obj := a.Object
+	obj, verb := a.Object, "create"
 	switch a.Operation {
 	case admission.Create:
 	case admission.Delete:
-		obj = a.OldObject
+		obj, verb = a.OldObject, "delete"
 	default:
 		return nil
 	}
@@ -128,7 +128,7 @@ func admitSlice(a *admission.Attributes, node string) error {
 		return admission.Forbiddenf(a, "unexpected type %T", obj)
 	}
 	if slice.Spec.NodeName == nil || *slice.Spec.NodeName != node {
-		return admission.Forbiddenf(a, "can only create and delete ResourceSlices with the same NodeName as the requesting node")
+		return admission.Forbiddenf(a, "can only %s ResourceSlice with the same NodeName as the requesting node", verb)
 	}
 	return nil
 }

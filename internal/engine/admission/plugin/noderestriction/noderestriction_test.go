@@ -125,7 +125,7 @@ func TestNode(t *testing.T) {
 		{"another's lease", at.Create(admission.Leases, lease("kube-node-lease", "you")), "same name"},
 		{"lease elsewhere", at.Create(admission.Leases, lease("ns", "me")), "system namespace"},
 		{"slice", at.Create(resourceSlices, slice(&me)), ""},
-		{"another's slice", at.Delete(resourceSlices, slice(&you)), "same NodeName"},
+		{"another's slice", at.Delete(resourceSlices, slice(&you)), "can only delete ResourceSlice with the same NodeName"},
 		{"token", token("p"), "not authorized to request tokens for audience \"\""},
 		{"token the pod asks for", token("asking", "vault"), ""},
 		{"token the node may have", token("asking", "allowed"), ""},
