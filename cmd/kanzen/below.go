@@ -23,8 +23,8 @@ type below struct {
 	done   chan struct{}
 }
 
-func newBelow(cfg *config.Config, on *process.Process) *below {
-	if !cfg.Planes {
+func newBelow(cfg *config.Plane, on *process.Process) *below {
+	if !on.Root.Planes {
 		return &below{}
 	}
 	return &below{Fleet: planes.New(cfg, on, server.Seams{}), done: make(chan struct{})}

@@ -16,7 +16,7 @@ import (
 
 func migrateCommand() *cobra.Command {
 	dir, from, to := config.Standalone().DataDir, "", ""
-	var source config.Config // its etcd settings
+	var source config.Process // its etcd settings
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Move a data directory from etcd to pebble or back, or fill one from kine or etcd",
@@ -74,7 +74,7 @@ in use; what is written to it afterwards is not in the new database.
 }
 
 // bring fills a data directory from a database elsewhere.
-func bring(ctx context.Context, from string, source *config.Config, dir, to string, progress func(bytes int64)) (*snapshot.Moved, error) {
+func bring(ctx context.Context, from string, source *config.Process, dir, to string, progress func(bytes int64)) (*snapshot.Moved, error) {
 	save, done, err := sourceOf(ctx, from, source)
 	if err != nil {
 		return nil, fmt.Errorf("--from: %w", err)
@@ -84,7 +84,7 @@ func bring(ctx context.Context, from string, source *config.Config, dir, to stri
 }
 
 // sourceOf returns what saves the database that --from names.
-func sourceOf(ctx context.Context, from string, c *config.Config) (save snapshot.Saver, done func(), err error) {
+func sourceOf(ctx context.Context, from string, c *config.Process) (save snapshot.Saver, done func(), err error) {
 	if endpoint, ok := strings.CutPrefix(from, "kine:"); ok {
 		return kine.Saver(endpoint), func() {}, nil
 	}

@@ -58,7 +58,10 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Plane)) 
 	}
 	limitHeap()
 	collectLater()
-	if err := cfg.Validate(); err != nil {
+	cfg.Flags = map[string]string{}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { cfg.Flags[f.Name] = f.Value.String() })
+	root, plane, err := cfg.Validate()
+	if err != nil {
 		return err
 	}
 	v, err := verbosity(cmd.Flags())
@@ -66,7 +69,7 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Plane)) 
 		return err
 	}
 	scr := newScreen(cmd.ErrOrStderr())
-	handler, err := scr.handler(cfg.LoggingFormat, v)
+	handler, err := scr.handler(root.LoggingFormat, v)
 	if err != nil {
 		return err
 	}
@@ -75,19 +78,17 @@ func serve(cmd *cobra.Command, cfg *config.Config, started func(*server.Plane)) 
 	klog.SetSlogLogger(log) // libraries of Kubernetes
 	slog.SetDefault(log)    // and others, by package log
 	up := logs.Step(log, clock.RealClock{}, "starting", "serving", "kanzen", version.Kanzen, "kubernetes", version.Kubernetes)
-	cfg.Flags = map[string]string{}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { cfg.Flags[f.Name] = f.Value.String() })
-	cfg.WarnIgnored(cmd.Flags(), log)
-	if cfg.Profiling && cfg.ContentionProfiling {
+	plane.WarnIgnored(cmd.Flags(), log)
+	if root.Profiling && root.ContentionProfiling {
 		runtime.SetBlockProfileRate(1) // of the process, as profiles are
 	}
-	ground, err := process.Open(cmd.Context(), cfg, log, v)
+	ground, err := process.Open(cmd.Context(), root, log, v)
 	if err != nil {
 		return err
 	}
 	ground.SealKeys = keyfile.NewSealer
-	below := newBelow(cfg, ground)
-	s := server.New(cfg, ground, below.seams())
+	below := newBelow(plane, ground)
+	s := server.New(plane, ground, below.seams())
 	context.AfterFunc(cmd.Context(), func() { notify(log, "STOPPING=1") })
 	if err := s.Start(cmd.Context()); err != nil {
 		if errors.Is(err, context.Cause(cmd.Context())) {

@@ -50,7 +50,7 @@ write and read it.
 // reached says which server or etcd a command is about.
 type reached struct {
 	dataDir, kubeconfig string
-	etcd                config.Config // its etcd settings
+	etcd                config.Process // its etcd settings
 }
 
 func (r *reached) addServer(fs *pflag.FlagSet) {
@@ -64,7 +64,7 @@ func (r *reached) addEtcd(fs *pflag.FlagSet) {
 	addEtcdTLS(fs, &r.etcd)
 }
 
-func addEtcdTLS(fs *pflag.FlagSet, c *config.Config) {
+func addEtcdTLS(fs *pflag.FlagSet, c *config.Process) {
 	fs.StringVar(&c.EtcdCAFile, "etcd-cafile", "", "Authority of the etcd servers' certificates.")
 	fs.StringVar(&c.EtcdCertFile, "etcd-certfile", "", "Client certificate for etcd.")
 	fs.StringVar(&c.EtcdKeyFile, "etcd-keyfile", "", "Key of the client certificate for etcd.")
@@ -103,7 +103,7 @@ func (r *reached) cluster() (*etcd.DB, error) {
 	return dialEtcd(&r.etcd)
 }
 
-func dialEtcd(c *config.Config) (*etcd.DB, error) {
+func dialEtcd(c *config.Process) (*etcd.DB, error) {
 	if err := c.CheckEtcdServers(); err != nil {
 		return nil, err
 	}

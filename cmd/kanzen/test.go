@@ -95,13 +95,17 @@ func runTest(cmd *cobra.Command, cfg config.Config, use func(*server.Plane) erro
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: v}))
 	limitHeap()
 	collectLater()
-	ground, err := process.OpenWith(context.WithoutCancel(cmd.Context()), &cfg, log, v, given)
+	root, plane, err := cfg.Validate()
+	if err != nil {
+		return err
+	}
+	ground, err := process.OpenWith(context.WithoutCancel(cmd.Context()), root, log, v, given)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, ground.Close()) }()
-	below := newBelow(&cfg, ground)
-	s := server.New(&cfg, ground, below.seams())
+	below := newBelow(plane, ground)
+	s := server.New(plane, ground, below.seams())
 	if err := s.Start(cmd.Context()); err != nil {
 		return err
 	}

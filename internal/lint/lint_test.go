@@ -298,7 +298,7 @@ func TestSettingsAreRead(t *testing.T) {
 	}
 	unread := map[string]bool{}
 	ast.Inspect(file, func(n ast.Node) bool {
-		if spec, ok := n.(*ast.TypeSpec); ok && spec.Name.Name == "Config" {
+		if spec, ok := n.(*ast.TypeSpec); ok {
 			for _, f := range spec.Type.(*ast.StructType).Fields.List {
 				for _, name := range f.Names {
 					if name.IsExported() {
@@ -337,14 +337,14 @@ func TestSettingsAreRead(t *testing.T) {
 	}
 }
 
-// isSettings says that an expression is a Config, by the names that those have:
-// cfg everywhere, c in the package itself.
+// isSettings says that an expression is a Config or a part of one, by the names that
+// those have: cfg and root everywhere, c in the package itself.
 func isSettings(x ast.Expr, own bool) bool {
 	switch x := x.(type) {
 	case *ast.Ident:
-		return x.Name == "cfg" || own && x.Name == "c"
+		return x.Name == "cfg" || x.Name == "root" || own && x.Name == "c"
 	case *ast.SelectorExpr:
-		return x.Sel.Name == "cfg"
+		return x.Sel.Name == "cfg" || strings.EqualFold(x.Sel.Name, "root") || x.Sel.Name == "settings"
 	}
 	return false
 }

@@ -57,15 +57,15 @@ type database interface {
 
 // opener opens the databases of the settings.
 type opener struct {
-	cfg     *config.Config
+	cfg     *config.Process
 	proxies *egress.Selector
 	metrics prometheus.Registerer
 	leases  prometheus.Observer
 	log     *slog.Logger
 }
 
-func newOpener(cfg *config.Config, proxies *egress.Selector, metrics prometheus.Registerer, log *slog.Logger) *opener {
-	return &opener{cfg, proxies, metrics, etcd.NewLeaseSizes(histogram.Registry(metrics, cfg.Gates().Enabled(features.NativeHistograms))), log}
+func newOpener(cfg *config.Process, proxies *egress.Selector, metrics prometheus.Registerer, log *slog.Logger) *opener {
+	return &opener{cfg, proxies, metrics, etcd.NewLeaseSizes(histogram.Registry(metrics, cfg.Enabled(features.NativeHistograms))), log}
 }
 
 // open opens the database of the settings: one inside this process, or a cluster.
@@ -89,7 +89,7 @@ func (o *opener) open(ctx context.Context) (database, error) {
 }
 
 // engineOf is the database of a data directory. A directory has one, whatever the flag says: to begin another beside it would hide all objects.
-func engineOf(cfg *config.Config) (string, error) {
+func engineOf(cfg *config.Process) (string, error) {
 	found := config.EnginesIn(cfg.DataDir)
 	switch {
 	case len(found) == 0:
@@ -152,7 +152,7 @@ func (o *opener) connect(servers []string, files config.EtcdFiles) (database, er
 
 // etcdListen says where the embedded etcd listens; nil: nowhere. Its authority and certificates are made below the data
 // directory.
-func etcdListen(cfg *config.Config) (*etcd.Listen, error) {
+func etcdListen(cfg *config.Process) (*etcd.Listen, error) {
 	clients, peers, err := cfg.EtcdListen()
 	if err != nil || len(clients)+len(peers) == 0 {
 		return nil, err

@@ -19,7 +19,7 @@ type port struct {
 	free net.Listener // opened, but not handed out yet; guarded by mu
 }
 
-func openPort(ctx context.Context, cfg *config.Config) (*port, error) {
+func openPort(ctx context.Context, cfg *config.Process) (*port, error) {
 	p := &port{addr: net.JoinHostPort(cfg.BindAddress.String(), strconv.Itoa(cfg.SecurePort)),
 		sharing: listen.Sharing{Port: cfg.PermitPortSharing, Address: cfg.PermitAddressSharing}}
 	var err error

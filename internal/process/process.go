@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"sync/atomic"
 
@@ -48,11 +49,15 @@ type Process struct {
 	*Shared
 	// Metrics has the metrics of these parts.
 	Metrics *prometheus.Registry
+	// Root are the settings of the process, for the control plane at its root: the one that does what is done once. Those of Hosted
+	// have the zero value.
+	Root *config.Process
 
-	port    *port        // nil: there is none
-	opened  store.DB     // the database that this process has opened; nil: it was given one
-	used    *atomic.Bool // a control plane was made on it
-	closers Closers
+	settings *config.Process // what all control planes may ask, by methods
+	port     *port           // nil: there is none
+	opened   store.DB        // the database that this process has opened; nil: it was given one
+	used     *atomic.Bool    // a control plane was made on it
+	closers  Closers
 }
 
 // Given are parts of a process that its opener brings; Open makes those that are
@@ -98,7 +103,7 @@ func (p *Process) Watch(ctx context.Context) error {
 // Open opens what the settings name: the port first, so that nothing was
 // changed if it is in use, then the embedded etcd or the cluster. Call Close
 // after the control planes have ended.
-func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity) (*Process, error) {
+func Open(ctx context.Context, cfg *config.Process, log *slog.Logger, verbosity *debug.Verbosity) (*Process, error) {
 	p, err := OpenWith(ctx, cfg, log, verbosity, Given{})
 	if err != nil {
 		return nil, err
@@ -109,10 +114,7 @@ func Open(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *
 
 // OpenWith is Open with given parts. It leaves memory to the process, whose
 // other work it does not know.
-func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosity *debug.Verbosity, given Given) (_ *Process, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func OpenWith(ctx context.Context, cfg *config.Process, log *slog.Logger, verbosity *debug.Verbosity, given Given) (_ *Process, err error) {
 	if given.Clock == nil {
 		given.Clock = clock.RealClock{}
 	}
@@ -122,7 +124,7 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	if given.Around == nil {
 		given.Around = func(db store.DB) store.DB { return db }
 	}
-	p := &Process{Log: log, Verbosity: verbosity, Clock: given.Clock, Shared: given.Shared, Metrics: prometheus.NewRegistry(), used: new(atomic.Bool)}
+	p := &Process{Log: log, Verbosity: verbosity, Clock: given.Clock, Shared: given.Shared, Metrics: prometheus.NewRegistry(), Root: cfg, settings: cfg, used: new(atomic.Bool)}
 	p.Metrics.MustRegister(p.Collectors...)
 	defer func() {
 		if err != nil {
@@ -179,15 +181,37 @@ func OpenWith(ctx context.Context, cfg *config.Config, log *slog.Logger, verbosi
 	return p, nil
 }
 
-// Hosted returns the process as it is for a control plane whose users are not those of the machine: its log is db, it sees no
-// metrics and no backup of the whole, and it connects to others by dial.
+// Hosted returns the process as it is for a control plane that is not at its root: its log is db, it sees no metrics and no backup of the
+// whole, it does nothing of what is done once for the process and has no port, and it connects to others by dial.
 func (p *Process) Hosted(db store.DB, dial *egress.Selector) *Process {
 	other := *p
 	other.Classes = nil
 	other.DB, other.Others, other.Snapshot, other.Records, other.Egress = db, nil, nil, nil, dial
 	other.Metrics, other.closers = prometheus.NewRegistry(), Closers{}
+	other.Root, other.port = &config.Process{}, nil
 	return &other
 }
+
+// Hostname is the external name of the server, or the machine's name.
+func (p *Process) Hostname() string { return p.settings.Hostname() }
+
+// Advertise returns the address by which the cluster reaches the server.
+func (p *Process) Advertise() (net.IP, error) { return p.settings.Advertise() }
+
+// Reached returns the name or address by which clients reach the server.
+func (p *Process) Reached() (string, error) { return p.settings.Reached() }
+
+// Port is the port of the settings; 0: the system has chosen it.
+func (p *Process) Port() int { return p.settings.SecurePort }
+
+// Address is where clients reach the port of the settings.
+func (p *Process) Address() string { return p.settings.Address(p.Port()) }
+
+// Embedded reports whether the database runs inside this process.
+func (p *Process) Embedded() bool { return p.settings.Embedded() }
+
+// Quorum reports whether the database, inside this process or not, may have to wait for others.
+func (p *Process) Quorum() bool { return !p.Embedded() || len(p.settings.EtcdListenPeers) > 0 }
 
 // Use says that a control plane has come to be on the process, so that its data directory stays.
 func (p *Process) Use() { p.used.Store(true) }
@@ -213,7 +237,7 @@ func (p *Process) removeUnused(dir string) error {
 }
 
 // openOthers opens the clusters of --etcd-servers-overrides.
-func (p *Process) openOthers(cfg *config.Config, open *opener) error {
+func (p *Process) openOthers(cfg *config.Process, open *opener) error {
 	overrides, err := cfg.EtcdOverridden()
 	if err != nil {
 		return err
@@ -230,7 +254,7 @@ func (p *Process) openOthers(cfg *config.Config, open *opener) error {
 }
 
 // openClasses opens the etcds of --planes-storage. They need not answer yet.
-func (p *Process) openClasses(cfg *config.Config, open *opener) error {
+func (p *Process) openClasses(cfg *config.Process, open *opener) error {
 	classes, err := cfg.StorageClasses()
 	if err != nil {
 		return err

@@ -16,38 +16,38 @@ func (b *base) auditor() (*audit.Auditor, error) {
 	switch o := b.seams.origin; {
 	case o != nil:
 		return o.auditor(), nil
-	case b.cfg.IsHosted:
-		return b.seams.Auditor, nil
+	case b.seams.Auditor != nil:
+		return b.seams.Auditor(), nil
 	}
 	metrics := audit.NewMetrics(b.metrics.Register) // also where there is no log: dashboards ask for them
 	policy, err := b.auditPolicy()
 	if policy == nil || err != nil {
 		return nil, err
 	}
-	if b.cfg.AuditLog.Path == "" && b.cfg.AuditWebhookConfigFile == "" {
+	if b.root.AuditLog.Path == "" && b.root.AuditWebhookConfigFile == "" {
 		b.log.Info("an audit policy without --audit-log-path or --audit-webhook-config-file keeps nothing")
 		return nil, nil
 	}
 	report := &audit.Reporter{Log: b.log, Metrics: metrics}
 	var backends audit.Union
-	if b.cfg.AuditLog.Path != "" {
-		out, err := b.cfg.AuditLog.Open()
+	if b.root.AuditLog.Path != "" {
+		out, err := b.root.AuditLog.Open()
 		if err != nil {
 			return nil, fmt.Errorf("--audit-log-path: %w", err)
 		}
-		log, err := audit.NewLog(out, b.cfg.AuditLogFormat, clock.RealClock{}, report)
+		log, err := audit.NewLog(out, b.root.AuditLogFormat, clock.RealClock{}, report)
 		if err != nil {
 			return nil, err
 		}
-		backends = append(backends, b.deliver(log, b.cfg.AuditLogDelivery, audit.BatchOptions{}, report))
+		backends = append(backends, b.deliver(log, b.root.AuditLogDelivery, audit.BatchOptions{}, report))
 	}
-	if file := b.cfg.AuditWebhookConfigFile; file != "" {
-		hook, err := audit.NewWebhook(file, b.process.Egress.Dial(egress.ControlPlane), b.cfg.AuditWebhookBackoff, b.process.Clock, report)
+	if file := b.root.AuditWebhookConfigFile; file != "" {
+		hook, err := audit.NewWebhook(file, b.process.Egress.Dial(egress.ControlPlane), b.root.AuditWebhookBackoff, b.process.Clock, report)
 		if err != nil {
 			_ = backends.Close()
 			return nil, fmt.Errorf("--audit-webhook-config-file: %w", err)
 		}
-		backends = append(backends, b.deliver(hook, b.cfg.AuditWebhookDelivery, audit.BatchOptions{Parallel: true, Grace: webhookGrace}, report))
+		backends = append(backends, b.deliver(hook, b.root.AuditWebhookDelivery, audit.BatchOptions{Parallel: true, Grace: webhookGrace}, report))
 	}
 	b.opened.Add(backends.Close) // no request is served any more by then; buffered events are written
 	return &audit.Auditor{Policy: policy, Backend: backends, Clock: b.process.Clock, Metrics: metrics}, nil
@@ -56,23 +56,23 @@ func (b *base) auditor() (*audit.Auditor, error) {
 // auditPolicy returns the policy of the file. Without one, `kanzen serve` records who did what to which object (Metadata) if
 // there is a backend, and kube-apiserver nothing.
 func (b *base) auditPolicy() (*audit.Policy, error) {
-	cfg := b.cfg
+	root := b.root
 	switch {
-	case cfg.AuditPolicyFile != "":
-		p, err := audit.LoadPolicy(cfg.AuditPolicyFile, b.log)
+	case root.AuditPolicyFile != "":
+		p, err := audit.LoadPolicy(root.AuditPolicyFile, b.log)
 		if err != nil {
 			return nil, fmt.Errorf("--audit-policy-file: %w", err)
 		}
 		return p, nil
-	case cfg.AuditLog.Path == "" && cfg.AuditWebhookConfigFile == "":
+	case root.AuditLog.Path == "" && root.AuditWebhookConfigFile == "":
 		return nil, nil
-	case cfg.DataDir != "":
+	case root.DataDir != "":
 		return audit.MetadataPolicy(), nil
 	}
-	if cfg.AuditLog.Path != "" {
+	if root.AuditLog.Path != "" {
 		b.log.Warn("No audit policy file provided, no events will be recorded for log backend") // its words
 	}
-	if cfg.AuditWebhookConfigFile != "" {
+	if root.AuditWebhookConfigFile != "" {
 		b.log.Warn("No audit policy file provided, no events will be recorded for webhook backend")
 	}
 	return nil, nil

@@ -40,7 +40,7 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 			NoLookup: !b.cfg.ServiceAccountLookup, MarkUsed: b.markUsed, Webhooks: b.cfg.Gates().Enabled(features.APIServerWebhookAuthenticationToken),
 		},
 		WebhookFile: b.cfg.TokenWebhookFile, WebhookVersion: b.cfg.TokenWebhookVersion, WebhookTTL: b.cfg.TokenWebhookTTL,
-		Server: controlplane.IdentityName(b.cfg.Hostname()), Egress: b.process.Egress,
+		Server: controlplane.IdentityName(b.process.Hostname()), Egress: b.process.Egress,
 		Registry: b.metrics.Registry(), Clock: b.process.Clock, Guard: b.guard, Log: b.log,
 	}
 	if b.cfg.BootstrapTokenAuth {
@@ -58,7 +58,7 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 
 // proxyHeaders are the names of the headers in which a front proxy sends its
 // users.
-func proxyHeaders(cfg *config.Config) authn.HeaderNames {
+func proxyHeaders(cfg *config.Plane) authn.HeaderNames {
 	if cfg.RequestHeaderCAFile == "" {
 		return authn.StandardHeaders()
 	}

@@ -111,13 +111,9 @@ func (b *base) chosen() (*builtin.Chosen, error) {
 
 // serverAddresses returns the server's address for clients of each network.
 func (b *base) serverAddresses() []metav1.ServerAddressByClientCIDR {
-	host := b.cfg.ExternalHostname
-	if host == "" {
-		ip, err := b.cfg.Advertise()
-		if err != nil {
-			return nil
-		}
-		host = ip.String()
+	host, err := b.process.Reached()
+	if err != nil {
+		return nil
 	}
 	return []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: fmt.Sprintf("%s:%d", host, b.port)}}
 }

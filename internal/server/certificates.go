@@ -3,14 +3,10 @@ package server
 import (
 	"context"
 	"crypto/x509"
-	"log/slog"
 	"slices"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/kanzen-io/kanzen/internal/base/logs"
-	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
@@ -22,10 +18,11 @@ import (
 const expirySoon = 30 * 24 * time.Hour
 
 // watchCertificates warns of certificates, again once a day while the reason lasts.
-func watchCertificates(ctx context.Context, k *keys.Keys, cfg *config.Config, log *slog.Logger, clk clock.Clock) {
-	seldom := logs.NewSeldom(log, clk, 24*time.Hour)
+func (b *base) watchCertificates(ctx context.Context, k *keys.Keys) {
+	clk := b.process.Clock
+	seldom := logs.NewSeldom(b.log, clk, 24*time.Hour)
 	for ctx.Err() == nil {
-		for _, n := range certificatesOf(k, cfg) {
+		for _, n := range b.certificates(k) {
 			if what, args := fault(n, clk.Now()); what != "" {
 				subject := n.Certificate.Subject.String()
 				args = append([]any{"flag", n.Flag, "subject", subject}, args...)
@@ -39,17 +36,17 @@ func watchCertificates(ctx context.Context, k *keys.Keys, cfg *config.Config, lo
 	}
 }
 
-// certificatesOf returns the certificates of the settings, and those by which etcd and kubelets know this server.
-func certificatesOf(k *keys.Keys, cfg *config.Config) []keys.NamedCertificate {
-	return slices.Concat(k.Certificates(), ofClients(cfg))
+// certificates returns the certificates of the settings, and those by which etcd and kubelets know this server.
+func (b *base) certificates(k *keys.Keys) []keys.NamedCertificate {
+	return slices.Concat(k.Certificates(), b.ofClients())
 }
 
 // ofClients returns the certificates by which etcd and kubelets know this server.
-func ofClients(cfg *config.Config) []keys.NamedCertificate {
+func (b *base) ofClients() []keys.NamedCertificate {
 	var out []keys.NamedCertificate
 	for _, f := range []struct{ flag, cert, key string }{
-		{"--etcd-certfile", cfg.EtcdCertFile, cfg.EtcdKeyFile},
-		{"--kubelet-client-certificate", cfg.KubeletCertFile, cfg.KubeletKeyFile},
+		{"--etcd-certfile", b.root.EtcdCertFile, b.root.EtcdKeyFile},
+		{"--kubelet-client-certificate", b.cfg.KubeletCertFile, b.cfg.KubeletKeyFile},
 	} {
 		if f.cert == "" {
 			continue

@@ -95,11 +95,39 @@ func startWith(t testing.TB, change func(*config.Config)) *server {
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener, cfg.Controllers = t.TempDir(), true, true, nil
 	change(&cfg)
-	on, err := process.Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	on, plane := planeOf(t, &cfg, process.Given{})
+	return running(t, plane, on.Close)
+}
+
+// openWith opens a process of settings.
+func openWith(cfg *config.Config, given process.Given) (*process.Process, error) {
+	root, _, err := cfg.Validate()
+	if err != nil {
+		return nil, err
+	}
+	return process.OpenWith(context.Background(), root, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), given)
+}
+
+// planeOf makes a control plane, stopped, on a process of its own.
+func planeOf(t testing.TB, cfg *config.Config, given process.Given) (*process.Process, *Plane) {
+	t.Helper()
+	on, err := openWith(cfg, given)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return running(t, New(&cfg, on, Seams{}), on.Close)
+	return on, planeOn(t, cfg, on)
+}
+
+// planeOn makes a control plane, stopped, at the root of a process.
+func planeOn(t testing.TB, cfg *config.Config, on *process.Process) *Plane {
+	t.Helper()
+	root, plane, err := cfg.Validate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := *on
+	own.Root = root
+	return New(plane, &own, Seams{})
 }
 
 // running runs a control plane until the test ends, and calls closed after that. It

@@ -16,7 +16,7 @@ type consolePage struct{ *console.Console }
 
 // console makes the page. It shows what the flight recorder knows, so without one there is none.
 func (b *base) console(f flight) consolePage {
-	if !b.cfg.Console || f.Recorder == nil {
+	if !b.root.Console || f.Recorder == nil {
 		return consolePage{}
 	}
 	return consolePage{console.New(console.Config{Clock: b.process.Clock, WriteError: engine.RefuseRequest,
@@ -25,7 +25,7 @@ func (b *base) console(f flight) consolePage {
 
 // consolePaths are those of the page; none if there is none.
 func (b *base) consolePaths() []string {
-	if !b.cfg.Console || b.cfg.FlightRecorderMemory == 0 {
+	if !b.root.Console || b.root.FlightRecorderMemory == 0 {
 		return nil
 	}
 	return console.Paths()

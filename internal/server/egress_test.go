@@ -1,12 +1,10 @@
 package server
 
 import (
-	"github.com/kanzen-io/kanzen/internal/process"
-	"log/slog"
 	"strings"
 	"testing"
 
-	"github.com/kanzen-io/kanzen/internal/chain/debug"
+	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/wire/egress/egresstest"
 )
@@ -15,7 +13,7 @@ func TestEgressSelectorFile(t *testing.T) {
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.NoListener = t.TempDir(), true
 	cfg.EgressSelectorConfigFile = egresstest.Write(t, map[string]string{"nodes": "{proxyProtocol: Direct}"})
-	_, err := process.Open(t.Context(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	_, err := openWith(&cfg, process.Given{})
 	if err == nil || !strings.HasPrefix(err.Error(), "--egress-selector-config-file: failed to validate egress selector configuration: ") {
 		t.Error(err)
 	}

@@ -23,13 +23,13 @@ import (
 // sealed wires encryption. Without --encryption-provider-config nothing is encrypted, and what is cannot be read.
 type sealed struct{ *encryption.Encryption }
 
-func encrypted(ctx context.Context, cfg *config.Config, on *process.Process, measured *metrics.Metrics, guarded *guard.Guard) (sealed, error) {
+func encrypted(ctx context.Context, cfg *config.Plane, on *process.Process, measured *metrics.Metrics, guarded *guard.Guard) (sealed, error) {
 	if cfg.EncryptionConfigFile == "" {
 		encryption.RegisterIdle(measured.Registry(), on.Clock)
 		return sealed{}, nil
 	}
 	e, err := encryption.New(ctx, encryption.Config{
-		File: cfg.EncryptionConfigFile, Reload: cfg.EncryptionConfigReload, KMSv1: cfg.Gates().Enabled(features.KMSv1), Server: controlplane.IdentityName(cfg.Hostname()),
+		File: cfg.EncryptionConfigFile, Reload: cfg.EncryptionConfigReload, KMSv1: cfg.Gates().Enabled(features.KMSv1), Server: controlplane.IdentityName(on.Hostname()),
 		Registry: measured.Registry(), Clock: on.Clock, Guard: guarded, Log: on.Log,
 	})
 	if err != nil {

@@ -26,7 +26,7 @@ type ending struct {
 
 func newEnding(b *base, cut func()) *ending {
 	e := &ending{base: b, inFlight: &chain.InFlight{}, stopping: make(chan struct{}), gone: make(chan struct{}), cut: cut}
-	if b.cfg.WatchTermination > 0 {
+	if b.root.WatchTermination > 0 {
 		e.watches = chain.NewWatches()
 	}
 	return e
@@ -35,7 +35,7 @@ func newEnding(b *base, cut func()) *ending {
 // retryAfter returns a channel that is closed when clients must use another
 // server; nil if they are never told to.
 func (e *ending) retryAfter() <-chan struct{} {
-	if e.base.cfg.ShutdownRetryAfter {
+	if e.base.root.ShutdownRetryAfter {
 		return e.gone
 	}
 	return nil
@@ -54,17 +54,17 @@ func (e *ending) run(l *listener, leave func()) error {
 	drained := logs.Step(log, clk, "waiting for requests under way", "requests are done")
 	var left sync.WaitGroup
 	left.Go(leave)
-	if e.base.cfg.ShutdownDelay > 0 {
-		<-e.base.process.Clock.After(e.base.cfg.ShutdownDelay)
+	if e.base.root.ShutdownDelay > 0 {
+		<-e.base.process.Clock.After(e.base.root.ShutdownDelay)
 	}
 	left.Wait()
 	close(e.gone)
 	closing := e.closing(l)
-	if !e.base.cfg.ShutdownRetryAfter {
+	if !e.base.root.ShutdownRetryAfter {
 		closing.begin() // those who are to be told to use another server need the port for that
 	}
 	if e.watches != nil {
-		e.watches.End(e.base.cfg.WatchTermination, e.base.process.Clock)
+		e.watches.End(e.base.root.WatchTermination, e.base.process.Clock)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()

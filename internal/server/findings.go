@@ -36,7 +36,7 @@ func (b *base) findings(f flight, planes Planes, p recorder.Parts, k *keys.Keys,
 			}
 			return nil
 		},
-		Certificates: func() []findings.Certificate { return faulty(certificatesOf(k, b.cfg), b.process.Clock.Now()) },
+		Certificates: func() []findings.Certificate { return faulty(b.certificates(k), b.process.Clock.Now()) },
 		Directories:  b.directoriesInUse(), Disk: space.Of, Report: b.reportFinding,
 		Clock: b.process.Clock, Guard: b.guard,
 	}
@@ -64,16 +64,16 @@ func (b *base) findings(f flight, planes Planes, p recorder.Parts, k *keys.Keys,
 // directoriesInUse are the directories that this server writes to.
 func (b *base) directoriesInUse() map[string]string {
 	out := map[string]string{}
-	if b.cfg.Embedded() && b.cfg.DataDir != "" {
-		out["data directory"] = b.cfg.DataDir
+	if b.process.Embedded() && b.root.DataDir != "" {
+		out["data directory"] = b.root.DataDir
 	}
-	if dir := b.cfg.FlightRecorderDir; dir != "" { // else it is below the data directory
+	if dir := b.root.FlightRecorderDir; dir != "" { // else it is below the data directory
 		out["flight recorder"] = dir
 	}
-	if b.cfg.SnapshotDir != "" {
-		out["snapshots"] = b.cfg.SnapshotDir
+	if b.root.SnapshotDir != "" {
+		out["snapshots"] = b.root.SnapshotDir
 	}
-	if path := b.cfg.AuditLog.Path; path != "" && path != "-" {
+	if path := b.root.AuditLog.Path; path != "" && path != "-" {
 		out["audit log"] = filepath.Dir(path)
 	}
 	return out

@@ -22,7 +22,7 @@ func (b *base) flowControl() *flowcontrol.Controller {
 }
 
 // flowFilter returns the filter of flow control, nil if there is none.
-func flowFilter(flow *flowcontrol.Controller, cfg *config.Config) chain.Filter {
+func flowFilter(flow *flowcontrol.Controller, cfg *config.Plane) chain.Filter {
 	if flow == nil {
 		return nil
 	}

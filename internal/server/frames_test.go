@@ -5,7 +5,6 @@ import (
 	"context"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"io"
-	"log/slog"
 	"net/http"
 	"runtime"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
@@ -149,11 +147,8 @@ func listeningOn(t *testing.T, db *stacks) (*http.Client, string) {
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.Controllers, cfg.SecurePort = t.TempDir(), true, nil, 0
 	around := func(log store.DB) store.DB { db.DB = log; return db }
-	on, err := process.OpenWith(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), process.Given{Around: around})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := running(t, New(&cfg, on, Seams{}), on.Close)
+	on, plane := planeOf(t, &cfg, process.Given{Around: around})
+	s := running(t, plane, on.Close)
 	admin, err := clientcmd.BuildConfigFromFlags("", s.files.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)

@@ -307,7 +307,7 @@ func TestCurvePreferences(t *testing.T) {
 			_ = conn.Close()
 		}
 	}
-	if err := (&config.Config{TLSCurvePreferences: []int32{1}}).Validate(); err == nil || !strings.Contains(err.Error(), "--tls-curve-preferences: curve preference 1 is not supported") {
+	if _, _, err := (&config.Config{Process: config.Process{TLSCurvePreferences: []int32{1}}}).Validate(); err == nil || !strings.Contains(err.Error(), "--tls-curve-preferences: curve preference 1 is not supported") {
 		t.Error(err)
 	}
 }

@@ -38,17 +38,18 @@ type history struct {
 	replica *replica.Replica // that the servers of an etcd share; nil: there is none
 }
 
-func newHistory(cfg *config.Config, on *process.Process, seams Seams) *history {
-	if cfg.History <= 0 || cfg.DataDir == "" || cfg.IsHosted || seams.origin != nil {
+func newHistory(cfg *config.Plane, on *process.Process) *history {
+	root := on.Root
+	if root.History <= 0 || root.DataDir == "" {
 		return nil
 	}
-	c := past.Config{Dir: filepath.Join(cfg.DataDir, "history"), Log: on.DB, Near: !cfg.SharesEtcd(), Prefix: cfg.KeyPrefix(), Age: agesOf(cfg), Bytes: cfg.HistorySize, Clock: on.Clock, Logger: on.Log}
-	if !cfg.SharesEtcd() || cfg.HistoryEtcdSize == 0 {
+	c := past.Config{Dir: filepath.Join(root.DataDir, "history"), Log: on.DB, Near: !root.SharesEtcd(), Prefix: cfg.KeyPrefix(), Age: agesOf(root), Bytes: root.HistorySize, Clock: on.Clock, Logger: on.Log}
+	if !root.SharesEtcd() || root.HistoryEtcdSize == 0 {
 		return &history{Past: past.New(c)}
 	}
-	kinds := slices.Sorted(slices.Values(cfg.HistoryKinds))
-	copies := replica.New(replica.Config{DB: on.DB, Prefix: "/kanzen/history" + cfg.KeyPrefix(), Kept: strings.Join(append(kinds, cfg.History.String()), ","),
-		Age: cfg.History, Bytes: cfg.HistoryEtcdSize, Server: cfg.Hostname() + "_" + uuid.NewString(), Clock: on.Clock, Log: on.Log})
+	kinds := slices.Sorted(slices.Values(root.HistoryKinds))
+	copies := replica.New(replica.Config{DB: on.DB, Prefix: "/kanzen/history" + cfg.KeyPrefix(), Kept: strings.Join(append(kinds, root.History.String()), ","),
+		Age: root.History, Bytes: root.HistoryEtcdSize, Server: on.Hostname() + "_" + uuid.NewString(), Clock: on.Clock, Log: on.Log})
 	c.Restore = copies.Restore
 	h := &history{Past: past.New(c), replica: copies}
 	copies.Of(h.Past)
@@ -56,8 +57,8 @@ func newHistory(cfg *config.Config, on *process.Process, seams Seams) *history {
 }
 
 // agesOf says for how long changes of a kind of keys are kept. Keys of no API objects have no past.
-func agesOf(cfg *config.Config) func(kind string) time.Duration {
-	named, err := cfg.HistoryAges()
+func agesOf(root *config.Process) func(kind string) time.Duration {
+	named, err := root.HistoryAges()
 	if err != nil {
 		named = nil // Validate has told of it
 	}
@@ -65,7 +66,7 @@ func agesOf(cfg *config.Config) func(kind string) time.Duration {
 		if age, ok := named[gr]; ok {
 			return age
 		}
-		return cfg.History
+		return root.History
 	}
 	builtins := sync.OnceValue(func() map[string]time.Duration { // not before the server serves
 		ages := map[string]time.Duration{}
@@ -73,7 +74,7 @@ func agesOf(cfg *config.Config) func(kind string) time.Duration {
 			for _, v := range r.Versions { // which may be of several groups
 				key := r.Prefix + "/"
 				age := of(schema.GroupResource{Group: v.Group, Resource: r.Plural})
-				if _, ok := ages[key]; !ok || age != cfg.History {
+				if _, ok := ages[key]; !ok || age != root.History {
 					ages[key] = age
 				}
 			}

@@ -39,7 +39,7 @@ func BenchmarkHistory(b *testing.B) {
 				if err := s.history.Flush(); err != nil {
 					b.Fatal(err)
 				}
-				b.ReportMetric(float64(bytesBelow(b, filepath.Join(s.base.cfg.DataDir, "history")))/float64(n), "B-files/op")
+				b.ReportMetric(float64(bytesBelow(b, filepath.Join(s.base.root.DataDir, "history")))/float64(n), "B-files/op")
 			}
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
@@ -17,7 +16,6 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	historyv1 "github.com/kanzen-io/kanzen/internal/engine/history/v1"
 	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/process"
@@ -39,12 +37,8 @@ func remember(t *testing.T, change func(*config.Config)) *remembering {
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener, cfg.Controllers, cfg.Engine = t.TempDir(), true, true, nil, config.EnginePebble
 	change(&cfg)
 	r := &remembering{T: t}
-	on, err := process.OpenWith(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0),
-		process.Given{Around: func(db store.DB) store.DB { r.db = db; return db }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.plane = New(&cfg, on, Seams{})
+	on, plane := planeOf(t, &cfg, process.Given{Around: func(db store.DB) store.DB { r.db = db; return db }})
+	r.plane = plane
 	running(t, r.plane, on.Close)
 	r.reached() // it begins once the server serves
 	return r

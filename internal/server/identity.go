@@ -24,7 +24,7 @@ func sharedFlags() []string {
 func (b *base) sharedSettings() map[string]string {
 	settings := map[string]string{findings.VersionSetting: version.Kanzen}
 	for _, name := range sharedFlags() {
-		if value, ok := b.cfg.Flags[name]; ok {
+		if value, ok := b.root.Flags[name]; ok {
 			sum := sha256.Sum256([]byte(name + "=" + value))
 			settings[name] = hex.EncodeToString(sum[:4])
 		}
@@ -36,10 +36,10 @@ func (b *base) sharedSettings() map[string]string {
 // lease is that of kube-apiserver.
 func (b *base) identity() *controlplane.Identity {
 	var settings map[string]string
-	if b.cfg.FlightRecorderMemory > 0 {
+	if b.root.FlightRecorderMemory > 0 {
 		settings = b.sharedSettings()
 	}
-	return controlplane.NewIdentity(b.objects, b.itself, b.cfg.Hostname(), b.cfg.PeerAddress(b.port), settings, b.process.Clock.Now)
+	return controlplane.NewIdentity(b.objects, b.itself, b.process.Hostname(), b.root.PeerAddress(b.port), settings, b.process.Clock.Now)
 }
 
 // servers returns what findings compare: the servers of the cluster.

@@ -61,17 +61,17 @@ func (b *base) listener(handler http.Handler, k *keys.Keys, requests context.Con
 		ErrorLog:          stdlog.New(&serverErrors{b.log, b.metrics}, "", 0),
 		TLSConfig:         secure,
 	}
-	if b.cfg.Console {
+	if b.root.Console {
 		srv.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return console.WithConnection(ctx) }
 	}
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
 	l := &listener{srv, b.socket}
-	if b.cfg.DisableHTTP2 {
+	if b.root.DisableHTTP2 {
 		return l, nil
 	}
 	srv.Protocols.SetHTTP2(true)
-	streams := b.cfg.HTTP2MaxStreams
+	streams := b.root.HTTP2MaxStreams
 	if streams <= 0 {
 		streams = defaultStreams
 	}
@@ -87,15 +87,15 @@ func (b *base) listener(handler http.Handler, k *keys.Keys, requests context.Con
 
 // tlsConfig returns the TLS settings of the listener.
 func (b *base) tlsConfig(k *keys.Keys) (*tls.Config, error) {
-	minVersion, err := config.TLSVersion(b.cfg.TLSMinVersion)
+	minVersion, err := config.TLSVersion(b.root.TLSMinVersion)
 	if err != nil {
 		return nil, err
 	}
-	suites, err := config.CipherSuites(b.cfg.TLSCipherSuites)
+	suites, err := config.CipherSuites(b.root.TLSCipherSuites)
 	if err != nil {
 		return nil, err
 	}
-	curves, err := config.CurvePreferences(b.cfg.TLSCurvePreferences)
+	curves, err := config.CurvePreferences(b.root.TLSCurvePreferences)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +104,11 @@ func (b *base) tlsConfig(k *keys.Keys) (*tls.Config, error) {
 		GetCertificate: k.Certificate,
 		NextProtos:     []string{"h2", "http/1.1"},
 	}
-	if b.cfg.DisableHTTP2 {
+	if b.root.DisableHTTP2 {
 		c.NextProtos = []string{"http/1.1"}
 	}
 	switch {
-	case b.cfg.Planes:
+	case b.root.Planes:
 		c.ClientAuth = tls.RequestClientCert // of any authority: each plane has its own
 	case k.ClientCA != nil || k.RequestHeaderCA != nil:
 		c.ClientAuth = tls.RequestClientCert // verified by the authenticators

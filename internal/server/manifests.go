@@ -28,7 +28,7 @@ func (b *base) manifests(ctx context.Context, name, path, what string) (*manifes
 		return nil, nil
 	}
 	d, err := manifest.Load(ctx, manifest.Config{
-		Plugin: name, Kinds: manifestKinds(name), Path: path, Registry: b.metrics.Registry(), Server: controlplane.IdentityName(b.cfg.Hostname()),
+		Plugin: name, Kinds: manifestKinds(name), Path: path, Registry: b.metrics.Registry(), Server: controlplane.IdentityName(b.process.Hostname()),
 		Clock: b.process.Clock, Log: b.log,
 	})
 	if err != nil {

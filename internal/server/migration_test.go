@@ -2,10 +2,8 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,7 +13,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -31,12 +28,8 @@ func migrating(t *testing.T, change func(*config.Config)) (*server, store.DB) {
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener, cfg.Controllers = t.TempDir(), true, true, []string{"storage-version-migrator-controller"}
 	change(&cfg)
 	var db store.DB
-	on, err := process.OpenWith(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0),
-		process.Given{Around: func(opened store.DB) store.DB { db = opened; return opened }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return running(t, New(&cfg, on, Seams{}), on.Close), db
+	on, plane := planeOf(t, &cfg, process.Given{Around: func(opened store.DB) store.DB { db = opened; return opened }})
+	return running(t, plane, on.Close), db
 }
 
 // stored are the values of the keys with a prefix.

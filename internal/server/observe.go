@@ -27,12 +27,12 @@ type traces struct {
 // tracing connects to the collector of traces, if there is one.
 func (b *base) tracing(ctx context.Context) (*traces, error) {
 	t := &traces{log: b.log}
-	if b.cfg.TracingConfigFile == "" {
+	if b.root.TracingConfigFile == "" {
 		return t, nil
 	}
-	c, err := tracing.Load(b.cfg.TracingConfigFile)
+	c, err := tracing.Load(b.root.TracingConfigFile)
 	if err == nil {
-		t.Tracing, err = tracing.New(ctx, c, b.cfg.Hostname(), b.process.Egress.Dial(egress.ControlPlane))
+		t.Tracing, err = tracing.New(ctx, c, b.process.Hostname(), b.process.Egress.Dial(egress.ControlPlane))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--tracing-config-file: %w", err)
@@ -85,7 +85,7 @@ func (e *serverErrors) Write(line []byte) (int, error) {
 func (b *base) zpages() *debug.Zpages {
 	gates := b.cfg.Gates()
 	return &debug.Zpages{
-		Started: b.process.Clock.Now(), Clock: b.process.Clock, Flags: b.cfg.Flags, WriteError: engine.RefuseRequest,
+		Started: b.process.Clock.Now(), Clock: b.process.Clock, Flags: b.root.Flags, WriteError: engine.RefuseRequest,
 		Statusz: gates.Enabled(features.ComponentStatusz), Flagz: gates.Enabled(features.ComponentFlagz),
 	}
 }

@@ -29,14 +29,14 @@ type peering struct {
 
 // peers makes the peering. Streams through it end when ending is closed.
 func (b *base) peers(eng *engine.Engine, k *keys.Keys, ending <-chan struct{}) (p peering, err error) {
-	address, name := b.cfg.PeerAddress(b.port), controlplane.IdentityName(b.cfg.Hostname())
+	address, name := b.root.PeerAddress(b.port), controlplane.IdentityName(b.process.Hostname())
 	var authorities *pki.BundleFile
-	if file := b.cfg.PeerCAFile; file != "" { // a wrong one is an error although there may be nobody to trust
+	if file := b.root.PeerCAFile; file != "" { // a wrong one is an error although there may be nobody to trust
 		if authorities, err = pki.NewBundleFile(file, b.process.Clock, b.log); err != nil {
 			return peering{}, fmt.Errorf("--peer-ca-file: %w", err)
 		}
 	}
-	if address == "" && authorities == nil || b.cfg.Embedded() && len(b.cfg.EtcdListenClients) == 0 {
+	if address == "" && authorities == nil || b.process.Embedded() && len(b.root.EtcdListenClients) == 0 {
 		return peering{}, nil // the only server of its cluster
 	}
 	addresses, err := peers.NewLeases(eng, name, address)

@@ -24,7 +24,7 @@ var ErrStopped = errors.New("the control plane is stopped")
 // and stopped again and again. A stopped one is only its settings; what it knew is in the log and below its data directory, where
 // its next start finds it, as that of another process would. Its methods may be called from several goroutines.
 type Plane struct {
-	cfg   *config.Config
+	cfg   *config.Plane
 	on    *process.Process
 	seams Seams
 
@@ -43,7 +43,7 @@ type run struct {
 
 // New makes a stopped control plane of settings. It does not change cfg, and the caller must not change it either. Two control
 // planes on a process need different prefixes.
-func New(cfg *config.Config, on *process.Process, seams Seams) *Plane {
+func New(cfg *config.Plane, on *process.Process, seams Seams) *Plane {
 	return &Plane{cfg: cfg, on: on, seams: seams}
 }
 
@@ -229,7 +229,7 @@ func (p *Plane) URL() string {
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
-		if ip, err := p.cfg.Advertise(); err == nil {
+		if ip, err := p.on.Advertise(); err == nil {
 			host = ip.String()
 		}
 	}

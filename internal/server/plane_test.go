@@ -14,7 +14,7 @@ import (
 // A control plane is the same after it was stopped and started: its address, its objects, and transports to it.
 func TestPlaneStartsAgain(t *testing.T) {
 	g := newGround(t)
-	p := New(g.settings(), g.Process, Seams{})
+	p := planeOn(t, g.settings(), g.Process)
 	stopped := func() {
 		t.Helper()
 		if _, err := p.Transport(masters).RoundTrip(get(t, "/readyz")); !errors.Is(err, ErrStopped) {
@@ -66,7 +66,7 @@ func TestPlaneStartsAgain(t *testing.T) {
 // A start that is not wanted any more ends as a stop does, whoever says so.
 func TestPlaneStopsWhileItStarts(t *testing.T) {
 	g := newGround(t)
-	p := New(g.settings(), g.Process, Seams{})
+	p := planeOn(t, g.settings(), g.Process)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	cancel(gone)
@@ -103,13 +103,13 @@ func TestPlaneFailsToStart(t *testing.T) {
 	g := newGround(t)
 	cfg := g.settings()
 	cfg.AuditPolicyFile, cfg.AuditLog.Path = "/does/not/exist", "-"
-	p := New(cfg, g.Process, Seams{})
+	p := planeOn(t, cfg, g.Process)
 	for range 2 {
 		if err := p.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "/does/not/exist") {
 			t.Errorf("%v", err)
 		}
 	}
-	good := New(g.settings(), g.Process, Seams{}) // the port is free
+	good := planeOn(t, g.settings(), g.Process) // the port is free
 	if err := errors.Join(good.Start(t.Context()), good.Stop()); err != nil {
 		t.Error(err)
 	}
@@ -118,7 +118,7 @@ func TestPlaneFailsToStart(t *testing.T) {
 // Anyone may start and stop it at any time.
 func TestPlaneByMany(t *testing.T) {
 	g := newGround(t)
-	p := New(g.settings(), g.Process, Seams{})
+	p := planeOn(t, g.settings(), g.Process)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {

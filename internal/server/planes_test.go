@@ -1,9 +1,7 @@
 package server
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"runtime"
 	"slices"
@@ -18,7 +16,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 )
@@ -28,7 +25,7 @@ func shared(t testing.TB) *process.Process {
 	t.Helper()
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener = t.TempDir(), true, true
-	g, err := process.Open(context.Background(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
+	g, err := openWith(&cfg, process.Given{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +43,7 @@ func plane(t testing.TB, g *process.Process, prefix string) *server {
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.NoListener, cfg.EtcdPrefix = t.TempDir(), true, prefix
 	cfg.Controllers = []string{"*", "-root-ca-certificate-publisher-controller"} // the test counts ConfigMaps
-	return running(t, New(&cfg, g, Seams{}), func() error { return nil })
+	return running(t, planeOn(t, &cfg, g), func() error { return nil })
 }
 
 func clientOf(s *server) *kubernetes.Clientset {

@@ -33,16 +33,16 @@ func (b *base) flightRecorder() (flight, error) {
 	if o := b.seams.origin; o != nil {
 		return flight{changes: o.options.Changes}, nil
 	}
-	if b.cfg.FlightRecorderMemory == 0 {
+	if b.root.FlightRecorderMemory == 0 {
 		return flight{}, nil
 	}
-	c := recorder.Config{Memory: b.cfg.FlightRecorderMemory, Slow: b.cfg.FlightRecorderSlow, Sample: b.cfg.FlightRecorderSample, Clock: b.process.Clock, Log: b.log}
-	if dir := b.cfg.RecorderDir(); dir != "" {
-		disk, err := recorder.OpenDisk(recorder.DiskConfig{Dir: dir, Size: b.cfg.FlightRecorderDirSize, Age: b.cfg.FlightRecorderDirAge, Clock: b.process.Clock, Log: b.log})
+	c := recorder.Config{Memory: b.root.FlightRecorderMemory, Slow: b.root.FlightRecorderSlow, Sample: b.root.FlightRecorderSample, Clock: b.process.Clock, Log: b.log}
+	if dir := b.root.RecorderDir(); dir != "" {
+		disk, err := recorder.OpenDisk(recorder.DiskConfig{Dir: dir, Size: b.root.FlightRecorderDirSize, Age: b.root.FlightRecorderDirAge, Clock: b.process.Clock, Log: b.log})
 		switch {
 		case err == nil:
 			c.Disk = disk
-		case b.cfg.FlightRecorderDir != "":
+		case b.root.FlightRecorderDir != "":
 			return flight{}, fmt.Errorf("--flight-recorder-dir: %w", err)
 		default: // nobody has asked for it
 			b.log.Warn("the flight recorder keeps requests in memory only", "dir", dir, "error", err)
@@ -57,7 +57,7 @@ func (b *base) flightRecorder() (flight, error) {
 func (b *base) load(r *recorder.Recorder) func(ctx context.Context) {
 	return func(ctx context.Context) {
 		if err := r.Load(ctx); err != nil && ctx.Err() == nil {
-			b.log.Warn("what the flight recorder kept before could not be read", "dir", b.cfg.RecorderDir(), "error", err)
+			b.log.Warn("what the flight recorder kept before could not be read", "dir", b.root.RecorderDir(), "error", err)
 		}
 	}
 }

@@ -24,7 +24,8 @@ func TestRecorderWithoutDirectory(t *testing.T) {
 	do(t, s, "POST", "/apis/flightrecorder.kanzen.io/v1alpha1/objecthistories", "application/json", "", []byte(`{"spec":{"resource":"namespaces","name":"default"}}`), 201)
 
 	b := s.base
-	b.cfg.FlightRecorderDir = taken
+	root := *b.root
+	root.FlightRecorderDir, b.root = taken, &root
 	if _, err := b.flightRecorder(); err == nil || !strings.HasPrefix(err.Error(), "--flight-recorder-dir: ") {
 		t.Errorf("one that was asked for: %v", err)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 	"github.com/kanzen-io/kanzen/internal/observe/findings"
 	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
-	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 )
 
@@ -41,12 +40,12 @@ type Seams struct {
 	// ("NAME.NAMESPACE.svc:443" for a service); nil: it is reached over the network. Optional.
 	Webhook func(host string) http.RoundTripper
 	// Keys brings the keys, at each start; nil: they are loaded as the settings say. Optional.
-	Keys func(ctx context.Context, cfg *config.Config) (*keys.Keys, error)
+	Keys func(ctx context.Context) (*keys.Keys, error)
 	// Made says that the first objects are there, as an earlier start in this process has seen: none of them is looked for.
 	Made bool
-	// Auditor makes the audit events of a hosted control plane (config.Hosted), which has no audit settings of its own; nil: they are not
-	// recorded. The caller closes its backend.
-	Auditor *audit.Auditor
+	// Auditor brings what makes the audit events, at each start, nil if they are not recorded; the caller closes its backend. Nil: it is
+	// made as the settings of the process say. Optional.
+	Auditor func() *audit.Auditor
 	// Planes are those below this control plane; nil: it has none.
 	Planes Planes
 	// Kinds are kinds that the control plane has beside the built-in ones: definitions that are no objects of the API. Optional.

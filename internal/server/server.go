@@ -77,7 +77,8 @@ type server struct {
 
 // base has what most parts are made of.
 type base struct {
-	cfg     *config.Config
+	cfg     *config.Plane
+	root    *config.Process // what it does once for the process; nothing if it is not at the root
 	log     *slog.Logger
 	process *process.Process
 	metrics *metrics.Metrics
@@ -98,12 +99,7 @@ type base struct {
 
 // assemble makes a control plane on a process. Nothing is served before run.
 // If assemble fails, it closes what it has opened.
-func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seams Seams) (_ *server, err error) {
-	if !cfg.IsHosted { // those of a hosted one were derived from what is valid
-		if err := cfg.Validate(); err != nil {
-			return nil, err
-		}
-	}
+func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams Seams) (_ *server, err error) {
 	log, clk := on.Log, on.Clock
 	var opened process.Closers
 	defer func() {
@@ -113,13 +109,11 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}()
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	opened.Add(func() error { cut(); return nil })
-	var socket net.Listener
-	if !cfg.NoListener {
-		if socket, err = on.Listen(ctx); err != nil {
-			return nil, err
-		}
-		opened.Add(func() error { return closeSocket(socket) })
+	socket, err := on.Listen(ctx)
+	if err != nil {
+		return nil, err
 	}
+	opened.Add(func() error { return closeSocket(socket) })
 	serving := catalog.New()
 	measured := metrics.New(serving, on.Metrics, cfg.Gates().Enabled(features.NativeHistograms))
 	shape, err := cfg.MetricsShape()
@@ -133,7 +127,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 		return nil, err
 	}
 	opened.Add(sealed.close)
-	history := newHistory(cfg, on, seams)
+	history := newHistory(cfg, on)
 	stored := store.NewCluster(on.DB, store.Options{Past: history.store(), Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}, Compare: cfg.Gates().Enabled(features.DetectCacheInconsistency)}, on.Parts()...)
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
@@ -146,8 +140,8 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	door.Measure = sends.InProcess
 	queues := queue.NewMetrics(measured.Registry(), clk)
 	b := &base{
-		cfg: cfg, log: log, process: on, metrics: measured, guard: guarded, objects: objects,
-		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), socket: socket, port: portOf(socket, cfg), seams: seams, opened: &opened,
+		cfg: cfg, root: on.Root, log: log, process: on, metrics: measured, guard: guarded, objects: objects,
+		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), socket: socket, port: portOf(socket, on), seams: seams, opened: &opened,
 	}
 	loaded := logs.Step(log, clk, "loading keys and certificates", "keys and certificates are loaded")
 	secrets, err := b.keys(ctx)
@@ -166,7 +160,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	}
 	authorizers, err := modes.New(modes.Config{
 		Flags: cfg.Authorization(), File: cfg.AuthorizationConfigFile, PolicyFile: cfg.AuthorizationPolicyFile, Bootstrap: policy, Gates: cfg.Gates(),
-		Server: controlplane.IdentityName(cfg.Hostname()), Follow: objects.Follow, Dial: on.Egress.Dial(egress.ControlPlane),
+		Server: controlplane.IdentityName(on.Hostname()), Follow: objects.Follow, Dial: on.Egress.Dial(egress.ControlPlane),
 		Registry: measured.Registry(), Clock: clk, Guard: guarded, Log: log,
 	})
 	if err != nil {
@@ -292,7 +286,7 @@ func assemble(ctx context.Context, cfg *config.Config, on *process.Process, seam
 	copies = b.forks(func() *server { return s }, authz.Require(authorizers))
 	root := (&root{
 		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
-		metrics: measured.Handler(cfg.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: cfg.Profiling, flow: flow,
+		metrics: measured.Handler(on.Root.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: on.Root.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
 		rewriter: b.rewriter(sealed), snapshots: b.snapshots(history), space: b.space(history), console: page.Console, forks: copies,
 		exports: seams.Exports, transfers: seams.Transfers,
@@ -366,9 +360,9 @@ func (b *base) keys(ctx context.Context) (*keys.Keys, error) {
 		return o.server.keys, nil
 	}
 	if b.seams.Keys != nil {
-		return b.seams.Keys(ctx, b.cfg)
+		return b.seams.Keys(ctx)
 	}
-	return keys.Load(ctx, b.cfg, b.process.DB, b.port, b.process.Clock, b.metrics.Registry(), b.log)
+	return keys.Load(ctx, b.root, b.cfg, b.process.DB, b.port, b.process.Clock, b.metrics.Registry(), b.log)
 }
 
 // Transport returns a transport for requests of a user to this server.
@@ -394,9 +388,9 @@ func closeSocket(l net.Listener) error {
 }
 
 // portOf returns the port of a listener's address.
-func portOf(l net.Listener, cfg *config.Config) int {
+func portOf(l net.Listener, on *process.Process) int {
 	if l == nil {
-		return cfg.SecurePort
+		return on.Port()
 	}
 	_, p, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {

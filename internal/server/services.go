@@ -56,7 +56,7 @@ func (b *base) allocation(ctx context.Context) (*services, error) {
 	nodePorts.Metrics = addresses.Metrics
 	b.metrics.Register(&allocation.Collector{Addresses: addresses, NodePorts: nodePorts})
 	repair := allocation.NewRepair(addresses, nodePorts, b.process.Clock, b.log)
-	if b.cfg.Embedded() {
+	if b.process.Embedded() {
 		// No other server uses this etcd, so allocations from before now that no
 		// service has are abandoned.
 		repair.Abandoned, err = b.process.DB.Head(ctx)
@@ -67,25 +67,25 @@ func (b *base) allocation(ctx context.Context) (*services, error) {
 // kubernetesService makes the controller of the service kubernetes.
 func (b *base) kubernetesService(eng *engine.Engine, services *services, ready func(ctx context.Context) error) (*kubernetesservice.Controller, error) {
 	var roster kubernetesservice.Roster
-	address, err := b.cfg.Advertise()
-	switch {
-	case b.cfg.EndpointReconcilerType == "none":
+	address, err := b.process.Advertise()
+	switch kind := b.root.EndpointReconcilerType; {
+	case kind == "" || kind == "none":
 	case err != nil:
 		b.log.Warn("this server will not be an endpoint of the kubernetes service", "error", err)
 	case address.IsLoopback(): // endpoints must not have loopback addresses
-	case b.cfg.EndpointReconcilerType == "lease":
+	case kind == "lease":
 		if roster, err = kubernetesservice.NewLeases(eng, address); err != nil {
 			return nil, err
 		}
-	case b.cfg.EndpointReconcilerType == "master-count":
-		roster = kubernetesservice.NewCount(b.cfg.APIServerCount, address)
+	case kind == "master-count":
+		roster = kubernetesservice.NewCount(b.root.APIServerCount, address)
 	}
 	return kubernetesservice.New(kubernetesservice.Config{
 		Client:    b.itself,
 		Services:  b.builtin("", "services"),
 		Endpoints: b.builtin("", "endpoints"),
 		Slices:    b.builtin(discoveryv1.GroupName, "endpointslices"),
-		ClusterIP: config.FirstAddress(services.ranges[0]), NodePort: b.cfg.KubernetesServiceNodePort,
+		ClusterIP: config.FirstAddress(services.ranges[0]), NodePort: b.root.KubernetesServiceNodePort,
 		Address: address, Port: b.port,
 		Roster: roster, Ready: ready,
 		Clock: b.process.Clock, Log: b.log,
@@ -123,7 +123,7 @@ func (b *base) storageVersions(resources []*engine.Resource, serves func(schema.
 		return nil, nil
 	}
 	v := &controlplane.StorageVersions{
-		Raw: b.objects, Client: b.itself, Server: controlplane.IdentityName(b.cfg.Hostname()), Resources: resources, Serves: serves, Now: b.process.Clock.Now,
+		Raw: b.objects, Client: b.itself, Server: controlplane.IdentityName(b.process.Hostname()), Resources: resources, Serves: serves, Now: b.process.Clock.Now,
 	}
 	v.Expect()
 	return v, v.Untold
@@ -140,11 +140,11 @@ func (b *base) defaultRange(services *services) *controlplane.DefaultRange {
 // election returns the election of the server that runs the controllers, among
 // the servers on one etcd; nil if there is only this one.
 func (b *base) election() *controllers.Election {
-	if b.cfg.Embedded() {
+	if b.process.Embedded() {
 		return nil
 	}
 	return &controllers.Election{
-		Name: "kanzen-controllers", Identity: controlplane.IdentityName(b.cfg.Hostname()) + "_" + uuid.NewString(),
+		Name: "kanzen-controllers", Identity: controlplane.IdentityName(b.process.Hostname()) + "_" + uuid.NewString(),
 		Leases: b.builtin("coordination.k8s.io", "leases"), Client: b.itself, Clock: b.process.Clock, Log: b.log,
 	}
 }
@@ -153,7 +153,7 @@ func (b *base) election() *controllers.Election {
 // lease is what kube-apiserver's users look at.
 func (b *base) coordinatedElection() *controllers.Election {
 	return &controllers.Election{
-		Name: "leader-election-controller", Identity: b.cfg.Hostname() + "_" + uuid.NewString(),
+		Name: "leader-election-controller", Identity: b.process.Hostname() + "_" + uuid.NewString(),
 		Leases: b.builtin("coordination.k8s.io", "leases"), Client: b.itself, Clock: b.process.Clock, Log: b.log,
 		Times: controllers.ElectionTimes{Lease: b.cfg.CoordinatedLease, Renew: b.cfg.CoordinatedRenew, Retry: b.cfg.CoordinatedRetry},
 	}

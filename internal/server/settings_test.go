@@ -25,7 +25,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/process/config"
@@ -279,11 +278,8 @@ func (h *hurrying) Now() time.Time {
 func TestConditionsOfFlowSchemas(t *testing.T) {
 	cfg := config.Standalone()
 	cfg.DataDir, cfg.UnsafeNoFsync, cfg.NoListener, cfg.Controllers = t.TempDir(), true, true, nil
-	on, err := process.OpenWith(t.Context(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), process.Given{Clock: &hurrying{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := running(t, New(&cfg, on, Seams{}), on.Close)
+	on, plane := planeOf(t, &cfg, process.Given{Clock: &hurrying{}})
+	s := running(t, plane, on.Close)
 	ctx := request.WithUser(t.Context(), controlplane.Itself())
 	const schemas = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 	list := func() (l flowcontrolv1.FlowSchemaList) {
@@ -358,7 +354,7 @@ func TestSettingsAreJudged(t *testing.T) {
 	} {
 		c := config.Standalone()
 		change(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--"+flag) {
+		if _, _, err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--"+flag) {
 			t.Errorf("--%s: %v", flag, err)
 		}
 	}
@@ -446,12 +442,9 @@ func TestAuditLogOfAnApply(t *testing.T) {
 
 // fails returns the error of making a server of settings.
 func fails(t *testing.T, cfg *config.Config) error {
-	on, err := process.Open(t.Context(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0))
-	if err != nil {
-		return err
-	}
-	p := New(cfg, on, Seams{})
-	if err = p.Start(t.Context()); err == nil {
+	on, p := planeOf(t, cfg, process.Given{})
+	err := p.Start(t.Context())
+	if err == nil {
 		err = p.Stop()
 	}
 	if closing := on.Close(); closing != nil {

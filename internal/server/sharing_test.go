@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"log/slog"
 	"net"
 	"syscall"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
@@ -26,7 +24,7 @@ func TestPortSharing(t *testing.T) {
 		if err := fs.Parse(append(args, "--data-dir="+t.TempDir())); err != nil {
 			t.Fatal(err)
 		}
-		g, err := process.OpenWith(t.Context(), &cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), process.Given{DB: db})
+		g, err := openWith(&cfg, process.Given{DB: db})
 		if err != nil {
 			return nil, err
 		}

@@ -13,32 +13,32 @@ import (
 
 // backups makes snapshots by the clock; nil: nothing was asked for.
 func (b *base) backups() (*snapshot.Scheduler, error) {
-	if b.cfg.SnapshotSchedule == "" || b.seams.origin != nil { // a fork is thrown away
+	if b.root.SnapshotSchedule == "" {
 		return nil, nil
 	}
 	if b.process.Snapshot == nil {
 		return nil, errors.New("--snapshot-schedule: there is no etcd here to take snapshots of")
 	}
-	when, err := snapshot.ParseSchedule(b.cfg.SnapshotSchedule)
+	when, err := snapshot.ParseSchedule(b.root.SnapshotSchedule)
 	if err != nil {
 		return nil, fmt.Errorf("--snapshot-schedule: %w", err)
 	}
 	c := snapshot.ScheduleConfig{
-		From: b.process.Snapshot, When: when, Keep: snapshot.Keep{Number: b.cfg.SnapshotKeep, Age: b.cfg.SnapshotKeepFor},
-		Work: b.cfg.SnapshotWork(), Clock: b.process.Clock, Log: b.log, Registry: b.metrics.Registry(),
+		From: b.process.Snapshot, When: when, Keep: snapshot.Keep{Number: b.root.SnapshotKeep, Age: b.root.SnapshotKeepFor},
+		Work: b.root.SnapshotWork(), Clock: b.process.Clock, Log: b.log, Registry: b.metrics.Registry(),
 	}
-	if phrase := b.cfg.SnapshotKeysPassphraseFile; phrase != "" {
+	if phrase := b.root.SnapshotKeysPassphraseFile; phrase != "" {
 		if b.process.SealKeys == nil {
 			return nil, errors.New("--snapshot-keys-passphrase-file: this program cannot seal keys; kanzen serve can")
 		}
-		if c.Seal, err = b.process.SealKeys(b.cfg.DataDir, b.cfg.EncryptionConfigFile, phrase); err != nil {
+		if c.Seal, err = b.process.SealKeys(b.root.DataDir, b.cfg.EncryptionConfigFile, phrase); err != nil {
 			return nil, fmt.Errorf("--snapshot-keys-passphrase-file: %w", err)
 		}
 	}
-	if b.cfg.SnapshotS3 != "" {
+	if b.root.SnapshotS3 != "" {
 		to, err := snapshot.NewS3(snapshot.S3Config{
-			URL: b.cfg.SnapshotS3, Bucket: b.cfg.SnapshotS3Bucket, Prefix: b.cfg.SnapshotS3Prefix, Region: b.cfg.SnapshotS3Region,
-			CredentialsFile: b.cfg.SnapshotS3CredentialsFile, CAFile: b.cfg.SnapshotS3CAFile,
+			URL: b.root.SnapshotS3, Bucket: b.root.SnapshotS3Bucket, Prefix: b.root.SnapshotS3Prefix, Region: b.root.SnapshotS3Region,
+			CredentialsFile: b.root.SnapshotS3CredentialsFile, CAFile: b.root.SnapshotS3CAFile,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("--snapshot-s3-url: %w", err)
@@ -46,8 +46,8 @@ func (b *base) backups() (*snapshot.Scheduler, error) {
 		b.opened.Add(func() error { to.Close(); return nil })
 		c.Places = append(c.Places, to)
 	}
-	if b.cfg.SnapshotDir != "" {
-		c.Places = append(c.Places, snapshot.Dir(b.cfg.SnapshotDir))
+	if b.root.SnapshotDir != "" {
+		c.Places = append(c.Places, snapshot.Dir(b.root.SnapshotDir))
 	}
 	return snapshot.NewScheduler(c), nil
 }
@@ -58,7 +58,7 @@ func (b *base) snapshots(h *history) *snapshot.Handler {
 	if !b.ownsDatabase() {
 		return nil
 	}
-	past := &snapshot.At{DB: b.process.Records, Dir: filepath.Join(b.cfg.DataDir, "snapshots", ".earlier")}
+	past := &snapshot.At{DB: b.process.Records, Dir: filepath.Join(b.root.DataDir, "snapshots", ".earlier")}
 	if h != nil {
 		past.Beyond = h.Past
 	}
@@ -79,7 +79,7 @@ func (b *base) snapshots(h *history) *snapshot.Handler {
 }
 
 func (b *base) ownsDatabase() bool {
-	return b.cfg.Embedded() && b.socket != nil && b.process.Snapshot != nil
+	return b.process.Embedded() && b.socket != nil && b.process.Snapshot != nil
 }
 
 // space returns the handler that says what takes the room of the database, where there are snapshots of it.

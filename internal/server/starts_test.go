@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"runtime"
@@ -19,7 +18,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -33,13 +31,13 @@ var starts = flag.Int("starts", 8, "how often TestStarts starts a control plane"
 // behind: no goroutine, descriptor, watch of the log, timer, metric or byte.
 func TestStarts(t *testing.T) {
 	g := newGround(t)
-	g.lives(t, testing.Short(), *starts, New(g.settings(), g.Process, Seams{}), func(n int, p *Plane) { occupy(t, p, n) })
+	g.lives(t, testing.Short(), *starts, planeOn(t, g.settings(), g.Process), func(n int, p *Plane) { occupy(t, p, n) })
 }
 
 // TestStartsOnEtcd is TestStarts on the embedded etcd, which goes on while the control plane is stopped.
 func TestStartsOnEtcd(t *testing.T) {
 	g := newGroundOn(t, nil)
-	g.lives(t, testing.Short(), max(1, *starts/2), New(g.settings(), g.Process, Seams{}), func(n int, p *Plane) { occupy(t, p, n) })
+	g.lives(t, testing.Short(), max(1, *starts/2), planeOn(t, g.settings(), g.Process), func(n int, p *Plane) { occupy(t, p, n) })
 }
 
 // TestStartsAmongOthers is TestStarts for a control plane that has to do with others: webhooks of all kinds, an issuer of tokens and
@@ -47,7 +45,7 @@ func TestStartsOnEtcd(t *testing.T) {
 func TestStartsAmongOthers(t *testing.T) {
 	g := newGround(t)
 	others := newOthers(t)
-	g.lives(t, testing.Short(), max(1, *starts/2), New(others.settings(g), g.Process, Seams{}), func(n int, p *Plane) { others.occupy(t, p, n) })
+	g.lives(t, testing.Short(), max(1, *starts/2), planeOn(t, others.settings(g), g.Process), func(n int, p *Plane) { others.occupy(t, p, n) })
 }
 
 // lives starts and stops a control plane that is used each time, and checks that nothing more is held in the end.
@@ -74,12 +72,12 @@ func (g *ground) lives(t *testing.T, short bool, times int, p *Plane, use func(n
 func TestStopped(t *testing.T) {
 	g := newGround(t)
 	for range 3 { // what is shared is made
-		g.life(t, New(g.settings(), g.Process, Seams{}), func() {})
+		g.life(t, planeOn(t, g.settings(), g.Process), func() {})
 	}
 	before := heapInUse()
 	var all []*Plane
 	for range *starts {
-		all = append(all, New(g.settings(), g.Process, Seams{}))
+		all = append(all, planeOn(t, g.settings(), g.Process))
 		g.life(t, all[len(all)-1], func() {})
 	}
 	each := (heapInUse() - before) / int64(len(all))
@@ -119,7 +117,7 @@ func newGroundOn(t *testing.T, db store.DB) *ground {
 		return g.watches
 	}}
 	var err error
-	if g.Process, err = process.OpenWith(t.Context(), g.settings(), slog.New(slog.DiscardHandler), debug.NewVerbosity(0), given); err != nil {
+	if g.Process, err = openWith(g.settings(), given); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -110,7 +110,7 @@ func (b *base) work(p runnables) (work, error) {
 	if p.recorded.Recorder != nil {
 		w.storage = append(w.storage, task{"flight recorder", quietly(func(ctx context.Context) { p.recorded.KeepSeries(ctx, p.parts) })})
 	}
-	if every := b.cfg.EtcdCompactionInterval; every > 0 {
+	if every := b.root.EtcdCompactionInterval; every > 0 {
 		w.storage = append(w.storage, task{"compaction", func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})
 	}
 	w.indexes = []task{
@@ -135,12 +135,10 @@ func (b *base) work(p runnables) (work, error) {
 	} else {
 		w.indexes = append(w.indexes, task{"", b.flowConsumer(p.flow, p.steps.FlowConsumer.Set).Run})
 	}
-	if path := b.cfg.DebugSocketPath; path != "" {
+	if path := b.root.DebugSocketPath; path != "" {
 		w.indexes = append(w.indexes, task{"", func(ctx context.Context) error { return debug.ServeSocket(ctx, path, b.process.Verbosity) }})
 	}
-	w.storage = append(w.storage, task{"expiry of certificates", quietly(func(ctx context.Context) {
-		watchCertificates(ctx, p.keys, b.cfg, b.log, b.process.Clock)
-	})})
+	w.storage = append(w.storage, task{"expiry of certificates", quietly(func(ctx context.Context) { b.watchCertificates(ctx, p.keys) })})
 	w.upkeep = []task{
 		{"repair of service addresses", p.services.repair.Run},
 		{"default range of service addresses", quietly(func(ctx context.Context) { p.first.Range.Run(ctx, after) })},
@@ -206,7 +204,7 @@ func (b *base) bootstrap(ctx context.Context, first *controlplane.Bootstrapper) 
 			return err
 		}
 		more, err := firstOf(err)
-		if b.cfg.Embedded() && b.cfg.EncryptionConfigFile == "" && len(b.cfg.EtcdListenPeers) == 0 && // a KMS plugin or a quorum may come later
+		if b.cfg.EncryptionConfigFile == "" && !b.process.Quorum() && // a KMS plugin or a quorum may come later
 			b.process.Clock.Since(begin) > embeddedPatience {
 			return fmt.Errorf("make the first objects: %w (and %d errors more)", err, more)
 		}

@@ -101,8 +101,8 @@ func (s *Server) startPlanes(undo *[]func() error) error {
 
 // withPlanes puts a fleet in front of the server if the settings ask for it.
 func (s *Server) withPlanes(own server.Seams) server.Seams {
-	if s.cfg.Planes {
-		s.fleet = planes.New(&s.cfg, s.ground, server.Seams{Webhook: own.Webhook})
+	if s.ground.Root.Planes {
+		s.fleet = planes.New(s.cfg, s.ground, server.Seams{Webhook: own.Webhook})
 		own.Front, own.Planes, own.Transfers, own.Admit = s.fleet.Front, s.fleet, s.fleet.ServeTransfer, s.fleet.Admit()
 	}
 	return own

@@ -30,7 +30,7 @@ import (
 // Server is a running API server.
 type Server struct {
 	options Options
-	cfg     config.Config
+	cfg     *config.Plane
 	ground  *process.Process
 	plane   *server.Plane
 	record  *record // nil: none is kept
@@ -88,15 +88,15 @@ func New(ctx context.Context, options ...Option) (_ *Server, err error) {
 			err = fmt.Errorf("kanzentest: %w", errors.Join(err, s.stop()))
 		}
 	}()
-	seeded, err := s.configure(&undo)
+	root, seeded, err := s.configure(&undo)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.open(ctx, seeded, &undo); err != nil {
+	if err := s.open(ctx, root, seeded, &undo); err != nil {
 		return nil, err
 	}
 	inside, leave := context.WithCancel(ctx) // calls of webhooks in this process
-	s.plane = server.New(&s.cfg, s.ground, s.withPlanes(s.seams(inside)))
+	s.plane = server.New(s.cfg, s.ground, s.withPlanes(s.seams(inside)))
 	end := sync.OnceValue(func() error { leave(); return s.plane.Stop() })
 	release := context.AfterFunc(ctx, func() { _ = end() }) // Stop returns it again
 	undo = append(undo, func() error { release(); return end() })
@@ -144,7 +144,7 @@ func (s *Server) begin(ctx context.Context, seeded *seed) error {
 func (s *Server) Stop() error { return s.stop() }
 
 // configure makes the server's settings. What is to be undone when the server ends is added to undo.
-func (s *Server) configure(undo *[]func() error) (*seed, error) {
+func (s *Server) configure(undo *[]func() error) (*config.Process, *seed, error) {
 	o, cfg := &s.options, config.Standalone()
 	cfg.UnsafeNoFsync, cfg.NoListener = true, true
 	cfg.WarnWorkloads = false                                              // tests know that no controller runs
@@ -156,20 +156,19 @@ func (s *Server) configure(undo *[]func() error) (*seed, error) {
 	flags := pflag.NewFlagSet("kanzen serve", pflag.ContinueOnError)
 	cfg.AddFlags(flags, true)
 	if err := flags.Parse(o.flags()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	cfg.ReleaseFlags(flags)
 	if o.Listen != "" {
 		host, port, err := net.SplitHostPort(o.Listen)
 		if err != nil {
-			return nil, fmt.Errorf("listen: %w", err)
+			return nil, nil, fmt.Errorf("listen: %w", err)
 		}
 		cfg.NoListener = false
 		if cfg.BindAddress = net.ParseIP(host); cfg.BindAddress == nil {
-			return nil, fmt.Errorf("listen on %s: %q is no address", o.Listen, host)
+			return nil, nil, fmt.Errorf("listen on %s: %q is no address", o.Listen, host)
 		}
 		if cfg.SecurePort, err = strconv.Atoi(port); err != nil {
-			return nil, fmt.Errorf("listen on %s: %w", o.Listen, err)
+			return nil, nil, fmt.Errorf("listen on %s: %w", o.Listen, err)
 		}
 	}
 	if len(o.EtcdServers) > 0 {
@@ -179,23 +178,29 @@ func (s *Server) configure(undo *[]func() error) (*seed, error) {
 	if cfg.DataDir == "" {
 		dir, err := os.MkdirTemp("", "kanzentest-")
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		*undo = append(*undo, func() error { return os.RemoveAll(dir) })
 		cfg.DataDir = dir
-		if err := sharedParts().keys.writeTo(dir, &cfg); err != nil {
-			return nil, err
+	}
+	root, plane, err := cfg.Validate()
+	if err != nil {
+		return nil, nil, err
+	}
+	s.cfg = plane
+	if o.DataDir == "" {
+		if err := sharedParts().keys.writeTo(root); err != nil {
+			return nil, nil, err
 		}
 	}
-	s.cfg = cfg
-	if o.Etcd || o.DataDir != "" || len(cfg.EtcdServers) > 0 {
-		return nil, nil
+	if o.Etcd || o.DataDir != "" || len(root.EtcdServers) > 0 {
+		return root, nil, nil
 	}
-	return sharedParts().seed(o), nil
+	return root, sharedParts().seed(o), nil
 }
 
 // open opens what the server stands on.
-func (s *Server) open(ctx context.Context, from *seed, undo *[]func() error) (err error) {
+func (s *Server) open(ctx context.Context, root *config.Process, from *seed, undo *[]func() error) (err error) {
 	log := s.options.Log
 	if log == nil {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
@@ -206,7 +211,7 @@ func (s *Server) open(ctx context.Context, from *seed, undo *[]func() error) (er
 		*undo = append(*undo, s.memory.Close)
 		given.DB = s.memory
 	}
-	if s.ground, err = process.OpenWith(ctx, &s.cfg, log, debug.NewVerbosity(0), given); err != nil {
+	if s.ground, err = process.OpenWith(ctx, root, log, debug.NewVerbosity(0), given); err != nil {
 		return err
 	}
 	*undo = append(*undo, s.ground.Close)

@@ -261,12 +261,12 @@ type keyFiles struct {
 }
 
 // writeTo puts the keys, and a new one for service accounts, where the server looks for its own.
-func (k *keyFiles) writeTo(dataDir string, cfg *config.Config) error {
-	k.once.Do(func() { k.files, k.err = makeKeys(cfg) })
+func (k *keyFiles) writeTo(root *config.Process) error {
+	k.once.Do(func() { k.files, k.err = makeKeys(root) })
 	if k.err != nil {
 		return k.err
 	}
-	dir := filepath.Join(dataDir, keys.Folder)
+	dir := filepath.Join(root.DataDir, keys.Folder)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -285,8 +285,8 @@ func (k *keyFiles) writeTo(dataDir string, cfg *config.Config) error {
 }
 
 // makeKeys has a server's keys made in a directory and reads them.
-func makeKeys(cfg *config.Config) (_ map[string][]byte, err error) {
-	own := *cfg
+func makeKeys(root *config.Process) (_ map[string][]byte, err error) {
+	own := *root
 	if own.DataDir, err = os.MkdirTemp("", "kanzentest-keys-"); err != nil {
 		return nil, err
 	}

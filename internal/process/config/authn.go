@@ -101,12 +101,12 @@ func (c *Config) validateFrontProxy(bad func(flag, format string, args ...any)) 
 }
 
 // OwnFrontProxy reports whether the server is its own front proxy, with a certificate that it makes.
-func (c *Config) OwnFrontProxy() bool {
-	return (c.DataDir != "" || c.IsHosted) && c.RequestHeaderCAFile == "" && c.ProxyClientCertFile == ""
+func (c *Plane) OwnFrontProxy() bool {
+	return c.ownKeys && c.RequestHeaderCAFile == "" && c.ProxyClientCertFile == ""
 }
 
 // FrontProxy returns the headers in which front proxies name users, and the names of front proxies; none: any.
-func (c *Config) FrontProxy() (headers authn.HeaderNames, names []string) {
+func (c *Plane) FrontProxy() (headers authn.HeaderNames, names []string) {
 	if c.OwnFrontProxy() {
 		return authn.StandardHeaders(), []string{pki.FrontProxyName}
 	}
@@ -133,7 +133,7 @@ func overlap(a, b string) bool {
 }
 
 // Authentication returns the flags --oidc-* in the form of the file.
-func (c *Config) Authentication() (*apiserver.AuthenticationConfiguration, error) {
+func (c *Plane) Authentication() (*apiserver.AuthenticationConfiguration, error) {
 	out := &apiserver.AuthenticationConfiguration{}
 	if c.AuthenticationConfigFile != "" || c.OIDCIssuerURL == "" {
 		return out, nil
@@ -168,11 +168,10 @@ func (c *Config) Authentication() (*apiserver.AuthenticationConfiguration, error
 
 // Anonymous returns which requests may be anonymous, by the file or the flags. Who gives the flag wants what it does in
 // kube-apiserver: all requests, and not just those for health and for the console's page.
-func (c *Config) Anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool, page []string) (authn.Anonymous, error) {
-	asked := c.given != nil && c.given("anonymous-auth")
-	healthOnly := c.AnonymousHealthOnly && !asked
+func (c *Plane) Anonymous(file *apiserver.AnonymousAuthConfig, allowAll bool, page []string) (authn.Anonymous, error) {
+	healthOnly := c.AnonymousHealthOnly && !c.anonymousAsked
 	switch {
-	case file != nil && asked:
+	case file != nil && c.anonymousAsked:
 		return authn.Anonymous{}, fmt.Errorf("--anonymous-auth: cannot be set when anonymous field is configured in authentication configuration file")
 	case file != nil && !file.Enabled:
 		return authn.Anonymous{}, nil

@@ -61,7 +61,7 @@ func (c *Config) validateAuthorization(bad func(flag, format string, args ...any
 }
 
 // Authorization returns the flags in the form of the file.
-func (c *Config) Authorization() *apiserver.AuthorizationConfiguration {
+func (c *Plane) Authorization() *apiserver.AuthorizationConfiguration {
 	modes := c.AuthorizationModes
 	if len(modes) == 0 {
 		modes = []string{"AlwaysAllow"}

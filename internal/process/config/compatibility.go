@@ -162,7 +162,7 @@ func componentVersion(values []string) (*utilversion.Version, error) {
 const ServeRemovedVariable = "KUBE_APISERVER_SERVE_REMOVED_APIS_FOR_ONE_RELEASE"
 
 // ServeRemoved says whether what the version no longer has is served for one more release.
-func (c *Config) ServeRemoved() (bool, error) {
+func (c *Plane) ServeRemoved() (bool, error) {
 	text, ok := os.LookupEnv(ServeRemovedVariable)
 	if !ok {
 		return false, nil
@@ -175,7 +175,7 @@ func (c *Config) ServeRemoved() (bool, error) {
 }
 
 // Versions are those of the flags.
-func (c *Config) Versions() features.At {
+func (c *Plane) Versions() features.At {
 	at := features.Now()
 	if v, err := componentVersion(c.emulatedVersion); err == nil && v != nil { // Validate has reported the error
 		at = features.At{Emulated: v, Compatible: v.SubtractMinor(1)}
@@ -187,16 +187,10 @@ func (c *Config) Versions() features.At {
 }
 
 // Gates are the features that are on.
-func (c *Config) Gates() features.Set {
-	if c.gates != nil {
-		return *c.gates
-	}
-	set, _ := features.Parse(c.FeatureGates, c.Versions()) // Validate has reported the error
-	return set
-}
+func (c *Plane) Gates() features.Set { return c.gates }
 
 // VersionInfo returns what /version answers.
-func (c *Config) VersionInfo() version.Build {
+func (c *Plane) VersionInfo() version.Build {
 	info, at := version.Info(), c.Versions()
 	if c.ReportedVersion != "" {
 		info.GitVersion = c.ReportedVersion
@@ -207,7 +201,7 @@ func (c *Config) VersionInfo() version.Build {
 }
 
 // AdmissionPlugins returns the plugins to run beside those on by default, and those not to run.
-func (c *Config) AdmissionPlugins() (enable, disable []string) {
+func (c *Plane) AdmissionPlugins() (enable, disable []string) {
 	if len(c.AdmissionControl) == 0 {
 		return c.EnableAdmission, c.DisableAdmission
 	}
@@ -220,7 +214,7 @@ func (c *Config) AdmissionPlugins() (enable, disable []string) {
 }
 
 // warnCompatibility logs what was asked of gates and has no effect.
-func (c *Config) warnCompatibility(log *slog.Logger) {
+func (c *Plane) warnCompatibility(log *slog.Logger) {
 	if ignored := c.Gates().Ignored(); len(ignored) > 0 {
 		log.Warn("feature gates without effect on this server", "feature-gates", strings.Join(ignored, ","))
 	}

@@ -25,7 +25,7 @@ type EtcdOverride struct {
 var errOverride = errors.New("invalid, must be of format: group/resource#servers, where servers are URLs, semicolon separated")
 
 // EtcdOverridden returns the other etcd clusters, each once, whatever the order in which its servers are named.
-func (c *Config) EtcdOverridden() (out []EtcdOverride, err error) {
+func (c *Process) EtcdOverridden() (out []EtcdOverride, err error) {
 	for _, value := range c.EtcdOverrides {
 		resource, list, ok := strings.Cut(value, "#")
 		group, name, named := strings.Cut(resource, "/")
@@ -50,10 +50,10 @@ func (c *Config) EtcdOverridden() (out []EtcdOverride, err error) {
 }
 
 // EtcdTLS returns the TLS configuration for the etcd cluster; nil: no TLS.
-func (c *Config) EtcdTLS() (*tls.Config, error) { return c.EtcdFiles().TLS() }
+func (c *Process) EtcdTLS() (*tls.Config, error) { return c.EtcdFiles().TLS() }
 
 // EtcdFiles returns the files for connections to the etcd of --etcd-servers.
-func (c *Config) EtcdFiles() EtcdFiles {
+func (c *Process) EtcdFiles() EtcdFiles {
 	return EtcdFiles{"--etcd-cafile", "--etcd-certfile", c.EtcdCAFile, c.EtcdCertFile, c.EtcdKeyFile}
 }
 
@@ -92,7 +92,7 @@ func (f EtcdFiles) TLS() (*tls.Config, error) {
 }
 
 // CheckEtcdServers returns what is wrong with the addresses of etcd.
-func (c *Config) CheckEtcdServers() error {
+func (c *Process) CheckEtcdServers() error {
 	var errs []error
 	c.validateEtcdServers(func(flag, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
@@ -101,7 +101,7 @@ func (c *Config) CheckEtcdServers() error {
 }
 
 // validateEtcdServers validates the addresses of etcd: URLs, or host:port as etcd's client takes it.
-func (c *Config) validateEtcdServers(bad func(flag, format string, args ...any)) {
+func (c *Process) validateEtcdServers(bad func(flag, format string, args ...any)) {
 	for _, e := range c.EtcdServers {
 		if !isEtcdServer(e) {
 			bad("etcd-servers", "%q is not a URL like https://10.0.0.1:2379", e)

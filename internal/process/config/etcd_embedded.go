@@ -85,7 +85,7 @@ func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
 }
 
 // EtcdListen returns where the embedded etcd listens.
-func (c *Config) EtcdListen() (clients, peers []url.URL, err error) {
+func (c *Process) EtcdListen() (clients, peers []url.URL, err error) {
 	if clients, err = listenURLs(c.EtcdListenClients); err != nil {
 		return nil, nil, err
 	}

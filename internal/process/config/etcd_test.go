@@ -11,7 +11,8 @@ import (
 func validated(flag string, f func(c *Config)) string {
 	c := Default()
 	f(&c)
-	for _, line := range strings.Split(fmt.Sprint(c.Validate()), "\n") {
+	_, _, err := c.Validate()
+	for _, line := range strings.Split(fmt.Sprint(err), "\n") {
 		if strings.HasPrefix(line, "--"+flag+":") {
 			return line
 		}
@@ -24,7 +25,7 @@ func TestEtcdPrefix(t *testing.T) {
 	for given, want := range map[string]string{
 		"/registry": "/registry/", "abc/registry": "/abc/registry/", "/registry/": "/registry/", "a//b/": "/a/b/", "../a": "/a/",
 	} {
-		c := Config{EtcdPrefix: given}
+		c := Plane{EtcdPrefix: given}
 		if got := c.KeyPrefix(); got != want {
 			t.Errorf("%q: %q, want %q", given, got, want)
 		}
@@ -69,7 +70,7 @@ func TestEtcdOverridden(t *testing.T) {
 		{[]string{"/events#"}, ""},
 		{[]string{"/events#a#b"}, ""},
 	} {
-		got, err := (&Config{EtcdOverrides: c.values}).EtcdOverridden()
+		got, err := (&Process{EtcdOverrides: c.values}).EtcdOverridden()
 		if text := fmt.Sprint(got); (err != nil) != (c.want == "") || err == nil && text != c.want {
 			t.Errorf("%q: %s, %v", c.values, text, err)
 		}

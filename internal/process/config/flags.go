@@ -48,13 +48,6 @@ func (c *Config) AddFlags(fs *pflag.FlagSet, standalone bool) {
 	c.given = fs.Changed
 }
 
-// ReleaseFlags notes which flags were given, so that the flags themselves are not kept: they hold more than the settings.
-func (c *Config) ReleaseFlags(fs *pflag.FlagSet) {
-	given := map[string]bool{}
-	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	c.given = func(name string) bool { return given[name] }
-}
-
 // flagGroup is flags that the help shows together.
 type flagGroup struct {
 	name string
@@ -240,7 +233,7 @@ func addHarmless(fs *pflag.FlagSet) {
 }
 
 // WarnIgnored logs the given flags, and values of flags, that have no effect.
-func (c *Config) WarnIgnored(fs *pflag.FlagSet, log *slog.Logger) {
+func (c *Plane) WarnIgnored(fs *pflag.FlagSet, log *slog.Logger) {
 	c.warnCompatibility(log)
 	var given []string
 	fs.Visit(func(f *pflag.Flag) {
@@ -255,7 +248,7 @@ func (c *Config) WarnIgnored(fs *pflag.FlagSet, log *slog.Logger) {
 }
 
 // Advertise returns the address in the kubernetes service's endpoints.
-func (c *Config) Advertise() (net.IP, error) {
+func (c *Process) Advertise() (net.IP, error) {
 	if c.AdvertiseAddress != nil && !c.AdvertiseAddress.IsUnspecified() {
 		return c.AdvertiseAddress, nil
 	}
@@ -263,7 +256,7 @@ func (c *Config) Advertise() (net.IP, error) {
 		return c.BindAddress, nil
 	}
 	bind := c.BindAddress
-	if ranges, err := c.ServiceRanges(); err == nil && ranges[0].IP.To4() != nil {
+	if c.services.To4() != nil {
 		bind = net.IPv4zero // a server that listens on all IPv6 addresses also listens on all IPv4 addresses
 	}
 	ip, err := utilnet.ResolveBindAddress(bind) // address of the default route's interface, of bind's family

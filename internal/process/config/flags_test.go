@@ -115,7 +115,7 @@ func TestCompatibilityFlags(t *testing.T) {
 		c.AddFlags(fs, true)
 		err := fs.Parse(strings.Fields(args))
 		if err == nil {
-			err = c.Validate()
+			_, _, err = c.Validate()
 		}
 		got := ""
 		if err != nil {
@@ -143,7 +143,7 @@ func TestReportedVersion(t *testing.T) {
 }
 
 func TestAdmissionControl(t *testing.T) {
-	c := Config{AdmissionControl: []string{"NamespaceLifecycle", "AlwaysPullImages"}}
+	c := Plane{AdmissionControl: []string{"NamespaceLifecycle", "AlwaysPullImages"}}
 	enable, disable := c.AdmissionPlugins()
 	if strings.Join(enable, ",") != "NamespaceLifecycle,AlwaysPullImages" || !contains(disable, "LimitRanger") || contains(disable, "NamespaceLifecycle") {
 		t.Errorf("enabled %v, disabled %v", enable, disable)

@@ -48,7 +48,7 @@ func (c *Config) validateHistory(bad func(flag, format string, args ...any)) {
 }
 
 // HistoryAges says for how long changes of kinds are kept that are not kept for as long as others.
-func (c *Config) HistoryAges() (map[schema.GroupResource]time.Duration, error) {
+func (c *Process) HistoryAges() (map[schema.GroupResource]time.Duration, error) {
 	ages := maps.Clone(historyKinds)
 	for _, entry := range c.HistoryKinds {
 		kind, age, ok := strings.Cut(entry, "=")

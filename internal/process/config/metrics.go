@@ -24,6 +24,6 @@ func (c *Config) validateMetrics(bad func(flag, format string, args ...any)) {
 }
 
 // MetricsShape returns what is shown of the metrics.
-func (c *Config) MetricsShape() (*metrics.Shape, error) {
+func (c *Plane) MetricsShape() (*metrics.Shape, error) {
 	return metrics.NewShape(c.AllowMetricLabels, c.AllowMetricLabelsManifest, c.DisabledMetrics)
 }

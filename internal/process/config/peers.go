@@ -16,7 +16,7 @@ func (c *Config) addPeerFlags(fs *pflag.FlagSet) {
 }
 
 func (c *Config) validatePeers(bad func(flag, format string, args ...any)) {
-	if !c.Gates().Enabled(features.UnknownVersionInteroperabilityProxy) {
+	if !c.Enabled(features.UnknownVersionInteroperabilityProxy) {
 		for flag, value := range map[string]string{"peer-ca-file": c.PeerCAFile, "peer-advertise-ip": c.PeerAdvertiseIP, "peer-advertise-port": c.PeerAdvertisePort} {
 			if value != "" {
 				bad(flag, "requires UnknownVersionInteroperabilityProxy feature to be turned on")
@@ -36,8 +36,8 @@ func (c *Config) validatePeers(bad func(flag, format string, args ...any)) {
 }
 
 // PeerAddress returns where the other API servers of the cluster reach this one, which listens on a port; "": they do not.
-func (c *Config) PeerAddress(port int) string {
-	if c.IsHosted || !c.Gates().Enabled(features.UnknownVersionInteroperabilityProxy) {
+func (c *Process) PeerAddress(port int) string {
+	if !c.Enabled(features.UnknownVersionInteroperabilityProxy) {
 		return ""
 	}
 	if c.PeerAdvertiseIP != "" && c.PeerAdvertisePort != "" {

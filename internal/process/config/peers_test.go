@@ -32,6 +32,7 @@ func TestPeers(t *testing.T) {
 			c.DataDir = t.TempDir()
 		}
 		c.PeerCAFile, c.PeerAdvertiseIP, c.PeerAdvertisePort = test.ca, test.ip, test.port
+		c.derive()
 		var said []string
 		c.validatePeers(func(flag, format string, args ...any) {
 			said = append(said, fmt.Sprintf("--"+flag+": "+format, args...))
@@ -53,6 +54,7 @@ func TestPeerAddress(t *testing.T) {
 	} {
 		c := Default()
 		c.AdvertiseAddress, c.PeerAdvertiseIP, c.PeerAdvertisePort = net.ParseIP(test.advertise), test.ip, test.port
+		c.derive()
 		if got := c.PeerAddress(6443); got != test.want {
 			t.Errorf("%+v: %q", test, got)
 		}

@@ -31,7 +31,7 @@ func (c *Config) addRecorderFlags(fs *pflag.FlagSet) {
 }
 
 // RecorderDir is where the flight recorder keeps requests; empty: in memory alone.
-func (c *Config) RecorderDir() string {
+func (c *Process) RecorderDir() string {
 	switch {
 	case c.FlightRecorderMemory == 0 || c.FlightRecorderDirSize == 0:
 		return ""

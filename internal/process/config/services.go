@@ -34,7 +34,7 @@ func (c *Config) validateServices(bad func(flag, format string, args ...any)) {
 }
 
 // ServiceRanges parses the service address ranges, one or two.
-func (c *Config) ServiceRanges() ([]*net.IPNet, error) {
+func (c *Plane) ServiceRanges() ([]*net.IPNet, error) {
 	if c.ServiceClusterIPRange == "" {
 		_, n, err := net.ParseCIDR("10.0.0.0/24")
 		return []*net.IPNet{n}, err
@@ -57,7 +57,7 @@ func (c *Config) ServiceRanges() ([]*net.IPNet, error) {
 }
 
 // NodePorts parses the range of node ports: "first-last" or "first+count".
-func (c *Config) NodePorts() (first, last int, err error) {
+func (c *Plane) NodePorts() (first, last int, err error) {
 	s := c.ServiceNodePortRange
 	if n, _ := fmt.Sscanf(s, "%d-%d", &first, &last); n != 2 {
 		var count int

@@ -24,7 +24,7 @@ func TestKubernetesServiceFlags(t *testing.T) {
 	} {
 		cfg := Standalone()
 		c.change(&cfg)
-		err := cfg.Validate()
+		_, _, err := cfg.Validate()
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}

@@ -64,7 +64,7 @@ func (c *Config) validateSnapshots(bad func(flag, format string, args ...any)) {
 
 // SnapshotWork returns the directory in which snapshots are made before they are kept: on the file system that keeps
 // them, if there is one.
-func (c *Config) SnapshotWork() string {
+func (c *Process) SnapshotWork() string {
 	switch {
 	case c.SnapshotDir != "":
 		return filepath.Join(c.SnapshotDir, ".work")

@@ -17,7 +17,7 @@ type StorageClass struct {
 }
 
 // StorageClasses returns those of --planes-storage.
-func (c *Config) StorageClasses() (out []StorageClass, err error) {
+func (c *Process) StorageClasses() (out []StorageClass, err error) {
 	taken := map[string]string{}
 	for _, server := range c.EtcdServers {
 		taken[server] = "--etcd-servers"
@@ -42,7 +42,7 @@ func (c *Config) StorageClasses() (out []StorageClass, err error) {
 	return out, nil
 }
 
-func (c *Config) storageClass(value string) (s StorageClass, err error) {
+func (c *Process) storageClass(value string) (s StorageClass, err error) {
 	fields := strings.Split(value, ",")
 	name, servers, ok := strings.Cut(fields[0], "=")
 	if !ok {

@@ -6,7 +6,7 @@ import (
 )
 
 func TestStorageClasses(t *testing.T) {
-	c := Config{EtcdServers: []string{"https://root:2379"}, EtcdCAFile: "ca", EtcdCertFile: "cert", EtcdKeyFile: "key", PlanesStorage: []string{
+	c := Process{EtcdServers: []string{"https://root:2379"}, EtcdCAFile: "ca", EtcdCertFile: "cert", EtcdKeyFile: "key", PlanesStorage: []string{
 		"fast=https://a:2379;https://b:2379", "far=http://c:2379,cafile=x,certfile=y,keyfile=z",
 	}}
 	got, err := c.StorageClasses()

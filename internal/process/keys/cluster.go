@@ -55,17 +55,17 @@ const (
 )
 
 // newCluster reads the cluster key. It is not below the prefix of the API's objects, which are followed and listed.
-func newCluster(cfg *config.Config, db Database, clk clock.WithTicker, log *slog.Logger) (*cluster, error) {
+func newCluster(root *config.Process, cfg *config.Plane, db Database, clk clock.WithTicker, log *slog.Logger) (*cluster, error) {
 	c := &cluster{db: db, key: "kanzen/keys" + strings.TrimSuffix(cfg.KeyPrefix(), "/"), clock: clk, log: log}
-	text, from := cfg.ClusterKey, config.ClusterKeyVariable
-	if cfg.ClusterKeyFile != "" {
-		b, err := os.ReadFile(cfg.ClusterKeyFile)
+	text, from := root.ClusterKey, config.ClusterKeyVariable
+	if root.ClusterKeyFile != "" {
+		b, err := os.ReadFile(root.ClusterKeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("--cluster-key-file: %w", err)
 		}
 		text, from = string(b), "--cluster-key-file"
 		if strings.TrimSpace(text) == "" {
-			return nil, fmt.Errorf("--cluster-key-file: %s is empty", cfg.ClusterKeyFile)
+			return nil, fmt.Errorf("--cluster-key-file: %s is empty", root.ClusterKeyFile)
 		}
 	}
 	for n, line := range strings.Fields(text) {

@@ -28,9 +28,20 @@ func keyOf(b byte) string {
 
 // start is the part of a server's start that shares keys.
 func start(t testing.TB, db Database, dir, key string) error {
+	root, plane := settings(t, key)
+	return (&Keys{}).share(t.Context(), root, plane, dir, db, clock.RealClock{}, slog.New(slog.DiscardHandler))
+}
+
+// settings are those of a server of a cluster.
+func settings(t testing.TB, key string) (*config.Process, *config.Plane) {
+	t.Helper()
 	cfg := config.Standalone()
 	cfg.EtcdServers, cfg.ClusterKey = []string{"http://etcd"}, key
-	return (&Keys{}).share(t.Context(), &cfg, dir, db, clock.RealClock{}, slog.New(slog.DiscardHandler))
+	root, plane, err := cfg.Validate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, plane
 }
 
 func set(t testing.TB, dir string) pki.Shared {
@@ -140,9 +151,8 @@ func TestSharedSet(t *testing.T) {
 func TestWaitsForEtcd(t *testing.T) {
 	t.Parallel()
 	db := &flaky{Database: newDB(t), failures: 3}
-	cfg := config.Standalone()
-	cfg.EtcdServers, cfg.ClusterKey = []string{"http://etcd"}, keyOf('k')
-	c, err := newCluster(&cfg, db, impatient{}, slog.New(slog.DiscardHandler))
+	root, plane := settings(t, keyOf('k'))
+	c, err := newCluster(root, plane, db, impatient{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,11 +181,10 @@ func (impatient) After(time.Duration) <-chan time.Time {
 func TestAsksLater(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
-	cfg := config.Standalone()
-	cfg.EtcdServers = []string{"http://etcd"}
+	root, plane := settings(t, "")
 	late := func(failures int) error {
 		k := &Keys{}
-		if err := k.share(t.Context(), &cfg, t.TempDir(), &flaky{Database: db, failures: failures}, impatient{}, slog.New(slog.DiscardHandler)); err != nil {
+		if err := k.share(t.Context(), root, plane, t.TempDir(), &flaky{Database: db, failures: failures}, impatient{}, slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
 		}
 		return k.Unshared(t.Context())

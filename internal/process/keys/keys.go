@@ -52,32 +52,28 @@ type files struct {
 	requestHeaderCA, frontProxyCert, frontProxyKey string
 }
 
-// Load loads the configured files and, below a data directory, creates the others. port is the port on which the server
-// listens.
-func Load(ctx context.Context, cfg *config.Config, db Database, port int, clk clock.WithTicker, r prometheus.Registerer, log *slog.Logger) (*Keys, error) {
+// Load loads the configured files and, below a data directory, creates the others. They are those of the control plane at the root of a
+// process. port is the port on which the server listens.
+func Load(ctx context.Context, root *config.Process, cfg *config.Plane, db Database, port int, clk clock.WithTicker, r prometheus.Registerer, log *slog.Logger) (*Keys, error) {
 	k := &Keys{}
-	f := files{servingCert: cfg.TLSCertFile, servingKey: cfg.TLSKeyFile, clientCA: cfg.ClientCAFile, signing: cfg.ServiceAccountSigningKey,
+	f := files{servingCert: root.TLSCertFile, servingKey: root.TLSKeyFile, clientCA: cfg.ClientCAFile, signing: cfg.ServiceAccountSigningKey,
 		requestHeaderCA: cfg.RequestHeaderCAFile, frontProxyCert: cfg.ProxyClientCertFile, frontProxyKey: cfg.ProxyClientKeyFile}
-	if cfg.DataDir != "" {
-		if err := k.own(ctx, cfg, &f, db, port, clk, log); err != nil {
+	if root.DataDir != "" {
+		if err := k.own(ctx, root, cfg, &f, db, port, clk, log); err != nil {
 			return nil, err
 		}
 	}
+	var err error
 	if f.servingCert == "" {
-		ranges, err := cfg.ServiceRanges()
-		if err != nil {
-			return nil, err
-		}
-		f.servingCert, f.servingKey, err = pki.SelfSigned(cfg.CertDir, "apiserver", cfg.Hostname(), pki.SelfSignedAlternates(cfg.BindAddress, config.FirstAddress(ranges[0])), clk)
+		f.servingCert, f.servingKey, err = pki.SelfSigned(root.CertDir, "apiserver", root.Hostname(), pki.SelfSignedAlternates(root.BindAddress, root.ServiceAddress()), clk)
 		if err != nil {
 			return nil, fmt.Errorf("--cert-dir: %w", err)
 		}
 	}
-	var err error
 	if k.Serving, err = pki.NewCertFile(f.servingCert, f.servingKey, clk, log); err != nil {
 		return nil, fmt.Errorf("--tls-cert-file: %w", err)
 	}
-	if k.sni, err = loadSNI(cfg.TLSSNICertKeys, clk, log); err != nil {
+	if k.sni, err = loadSNI(root.TLSSNICertKeys, clk, log); err != nil {
 		return nil, err
 	}
 	if f.clientCA != "" {
@@ -112,7 +108,7 @@ func Load(ctx context.Context, cfg *config.Config, db Database, port int, clk cl
 			return k, fmt.Errorf("--service-account-max-token-expiration: cannot be set longer than the token expiration supported by service-account-signing-endpoint: %s > %s", cfg.ServiceAccountMaxExpiration, limit)
 		}
 	}
-	return k, k.serviceAccounts(cfg, f.signing, port, log)
+	return k, k.serviceAccounts(cfg, f.signing, root.Address(port), log)
 }
 
 // Folder is where a server keeps its own keys, below its data directory.
@@ -120,33 +116,32 @@ const Folder = "pki"
 
 // Make creates the keys and certificates that a server with these settings needs of its own, below its data directory.
 // It leaves those that are there and valid.
-func Make(cfg *config.Config, port int, clk clock.PassiveClock) (*pki.Files, error) {
-	ranges, err := cfg.ServiceRanges()
-	if err != nil {
-		return nil, err
-	}
+func Make(root *config.Process, port int, clk clock.PassiveClock) (*pki.Files, error) {
 	host := "127.0.0.1"
-	if ip := cfg.BindAddress; ip != nil && !ip.IsUnspecified() {
+	if ip := root.BindAddress; ip != nil && !ip.IsUnspecified() {
 		host = ip.String()
 	}
 	o := pki.Options{
-		Dir: filepath.Join(cfg.DataDir, Folder), ServiceIP: config.FirstAddress(ranges[0]), Clock: clk,
+		Dir: filepath.Join(root.DataDir, Folder), ServiceIP: root.ServiceAddress(), Clock: clk,
 		Server: "https://" + net.JoinHostPort(host, strconv.Itoa(port)),
 	}
-	if cfg.BindAddress != nil && !cfg.BindAddress.IsUnspecified() {
-		o.Hosts = append(o.Hosts, cfg.BindAddress.String())
-	} else if o.Hosts, err = interfaceAddresses(); err != nil {
-		return nil, fmt.Errorf("find this machine's addresses: %w", err)
+	if root.BindAddress != nil && !root.BindAddress.IsUnspecified() {
+		o.Hosts = append(o.Hosts, root.BindAddress.String())
+	} else {
+		var err error
+		if o.Hosts, err = interfaceAddresses(); err != nil {
+			return nil, fmt.Errorf("find this machine's addresses: %w", err)
+		}
 	}
-	if ip, err := cfg.Advertise(); err == nil {
+	if ip, err := root.Advertise(); err == nil {
 		o.Hosts = append(o.Hosts, ip.String())
 	}
-	if cfg.ExternalHostname != "" {
-		o.Hosts = append(o.Hosts, cfg.ExternalHostname)
+	if root.ExternalHostname != "" {
+		o.Hosts = append(o.Hosts, root.ExternalHostname)
 	}
-	o.Hosts = append(o.Hosts, cfg.TLSSANs...)
-	if cfg.PlanesDomain != "" {
-		o.Hosts = append(o.Hosts, "*."+cfg.PlanesDomain)
+	o.Hosts = append(o.Hosts, root.TLSSANs...)
+	if root.PlanesDomain != "" {
+		o.Hosts = append(o.Hosts, "*."+root.PlanesDomain)
 	}
 	made, err := pki.Ensure(o)
 	if err != nil {
@@ -156,11 +151,11 @@ func Make(cfg *config.Config, port int, clk clock.PassiveClock) (*pki.Files, err
 }
 
 // own creates the server's own keys.
-func (k *Keys) own(ctx context.Context, cfg *config.Config, f *files, db Database, port int, clk clock.WithTicker, log *slog.Logger) error {
-	if err := k.share(ctx, cfg, filepath.Join(cfg.DataDir, Folder), db, clk, log); err != nil {
+func (k *Keys) own(ctx context.Context, root *config.Process, cfg *config.Plane, f *files, db Database, port int, clk clock.WithTicker, log *slog.Logger) error {
+	if err := k.share(ctx, root, cfg, filepath.Join(root.DataDir, Folder), db, clk, log); err != nil {
 		return err
 	}
-	made, err := Make(cfg, port, clk)
+	made, err := Make(root, port, clk)
 	if err != nil {
 		return err
 	}
@@ -189,9 +184,9 @@ func (k *Keys) own(ctx context.Context, cfg *config.Config, f *files, db Databas
 // share takes the keys that the servers of the cluster have in common from etcd. Nobody shares an embedded etcd, unless
 // there is a key for it. A server that has no cluster key must only not be one of several that have: while etcd does not
 // answer it listens, and says that it is not ready.
-func (k *Keys) share(ctx context.Context, cfg *config.Config, dir string, db Database, clk clock.WithTicker, log *slog.Logger) error {
-	c, err := newCluster(cfg, db, clk, log)
-	if err != nil || len(c.seals) == 0 && cfg.Embedded() {
+func (k *Keys) share(ctx context.Context, root *config.Process, cfg *config.Plane, dir string, db Database, clk clock.WithTicker, log *slog.Logger) error {
+	c, err := newCluster(root, cfg, db, clk, log)
+	if err != nil || len(c.seals) == 0 && root.Embedded() {
 		return err
 	}
 	if len(c.seals) > 0 {
@@ -227,11 +222,11 @@ func interfaceAddresses() ([]string, error) {
 }
 
 // serviceAccounts loads the keys that sign and verify tokens.
-func (k *Keys) serviceAccounts(cfg *config.Config, signing string, port int, log *slog.Logger) error {
+func (k *Keys) serviceAccounts(cfg *config.Plane, signing, address string, log *slog.Logger) error {
 	if k.External != nil {
 		k.Verify = k.External.Keys()
 		k.Signer = serviceaccount.NewExternalSigner(cfg.ServiceAccountIssuers[0], k.External.Sign)
-		k.discover(cfg, port, log)
+		k.discover(cfg, address, log)
 		return nil
 	}
 	files, flag := cfg.ServiceAccountKeyFiles, "--service-account-key-file"
@@ -262,18 +257,14 @@ func (k *Keys) serviceAccounts(cfg *config.Config, signing string, port int, log
 			return fmt.Errorf("--service-account-signing-key-file: %w", err)
 		}
 	}
-	k.discover(cfg, port, log)
+	k.discover(cfg, address, log)
 	return nil
 }
 
 // discover creates the discovery documents with the issuer's keys.
-func (k *Keys) discover(cfg *config.Config, port int, log *slog.Logger) {
-	host := cfg.Hostname()
-	if ip, err := cfg.Advertise(); cfg.ExternalHostname == "" && err == nil {
-		host = ip.String()
-	}
+func (k *Keys) discover(cfg *config.Plane, address string, log *slog.Logger) {
 	var err error
-	k.Discovery, err = serviceaccount.NewDiscovery(cfg.ServiceAccountIssuers[0], cfg.ServiceAccountJWKSURI, net.JoinHostPort(host, strconv.Itoa(port)), k.Verify)
+	k.Discovery, err = serviceaccount.NewDiscovery(cfg.ServiceAccountIssuers[0], cfg.ServiceAccountJWKSURI, address, k.Verify)
 	if err != nil {
 		log.Warn("the issuer of service-account tokens cannot be discovered", "error", err)
 	}

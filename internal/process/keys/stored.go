@@ -11,8 +11,8 @@ import (
 )
 
 // Of returns the keys of a control plane that has no files: those of a set, which somebody keeps for it. It listens on no port of its
-// own, so it has no serving certificate; rootCA is the authority of the one by which its clients reach it.
-func Of(set pki.Shared, cfg *config.Config, rootCA []byte, now time.Time, log *slog.Logger) (*Keys, error) {
+// own, so it has no serving certificate; address is where its clients reach it, and rootCA the authority of the certificate there.
+func Of(set pki.Shared, cfg *config.Plane, address string, rootCA []byte, now time.Time, log *slog.Logger) (*Keys, error) {
 	k := &Keys{RootCA: rootCA}
 	var err error
 	if k.Authority, err = pki.ParseAuthority(set.ClientAuthority()); err != nil {
@@ -48,6 +48,6 @@ func Of(set pki.Shared, cfg *config.Config, rootCA []byte, now time.Time, log *s
 	if k.Legacy, err = serviceaccount.NewSigner(serviceaccount.LegacyIssuer, key); err != nil {
 		return nil, err
 	}
-	k.discover(cfg, cfg.SecurePort, log)
+	k.discover(cfg, address, log)
 	return k, nil
 }

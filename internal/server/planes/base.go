@@ -24,7 +24,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/base/version"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
@@ -257,8 +256,9 @@ func (f *Fleet) makeBase(ctx context.Context, b *base, t *template) (err error) 
 	if err != nil {
 		return err
 	}
-	p := server.New(f.settings(prefix), f.on.Hosted(f.on.DB, f.dial), server.Seams{Kinds: kinds, Keys: func(_ context.Context, cfg *config.Config) (*keys.Keys, error) {
-		return keys.Of(set, cfg, f.ca, f.on.Clock.Now(), f.log)
+	cfg := f.cfg.Hosted(prefix)
+	p := server.New(cfg, f.on.Hosted(f.on.DB, f.dial), server.Seams{Kinds: kinds, Keys: func(context.Context) (*keys.Keys, error) {
+		return keys.Of(set, cfg, f.on.Address(), f.ca, f.on.Clock.Now(), f.log)
 	}})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*bootTimeout)
 	defer cancel()

@@ -174,7 +174,7 @@ func (f *Fleet) runClasses(ctx context.Context) {
 	for _, name := range f.classNames() {
 		c := f.classes[name]
 		all.Go(func() { f.guard.Keep(ctx, "storage classes", func(ctx context.Context) { f.followClass(ctx, c) }) })
-		if interval := f.cfg.EtcdCompactionInterval; interval > 0 {
+		if interval := f.on.Root.EtcdCompactionInterval; interval > 0 {
 			all.Go(func() { store.RunCompaction(ctx, c.db, f.on.Clock, f.log.With("class", c.name), interval) })
 		}
 	}

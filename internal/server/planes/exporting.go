@@ -37,7 +37,7 @@ func (f *Fleet) openEncryption(ctx context.Context) error {
 	}
 	e, err := encryption.New(ctx, encryption.Config{
 		File: f.cfg.EncryptionConfigFile, Reload: f.cfg.EncryptionConfigReload, KMSv1: f.cfg.Gates().Enabled(features.KMSv1),
-		Server: controlplane.IdentityName(f.cfg.Hostname()), Registry: prometheus.NewRegistry(), Clock: f.on.Clock, Guard: f.guard, Log: f.log,
+		Server: controlplane.IdentityName(f.on.Hostname()), Registry: prometheus.NewRegistry(), Clock: f.on.Clock, Guard: f.guard, Log: f.log,
 	})
 	if err != nil {
 		return fmt.Errorf("--encryption-provider-config: %w", err)

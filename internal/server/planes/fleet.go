@@ -29,8 +29,7 @@ const workers = 8
 
 // Fleet is the control planes below a root.
 type Fleet struct {
-	cfg     *config.Config // of the root
-	below   *config.Config // of its planes, but for their prefixes
+	cfg     *config.Plane // of the root
 	on      *process.Process
 	dial    *egress.Selector // of its planes
 	log     *slog.Logger
@@ -76,14 +75,14 @@ type Fleet struct {
 }
 
 // New makes the fleet of a root control plane of settings; seams are those of each plane. Nothing is served before Run.
-func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
+func New(cfg *config.Plane, on *process.Process, seams server.Seams) *Fleet {
 	g := guard.New(on.Log, on.Clock, func() {})
 	dial := on.Egress
-	if !cfg.PlanesDialLocal {
+	if !on.Root.PlanesDialLocal {
 		dial = egress.RemoteOnly(dial)
 	}
 	f := &Fleet{
-		dial: dial, seams: seams, cfg: cfg, below: cfg.Hosted(""), on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
+		dial: dial, seams: seams, cfg: cfg, on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
 		places: queue.New("places of planes", on.Clock, g, nil, on.Log),
 		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}),
 		moves: queue.New("storage of planes", on.Clock, g, nil, on.Log),
@@ -94,13 +93,6 @@ func New(cfg *config.Config, on *process.Process, seams server.Seams) *Fleet {
 	f.metrics = newMetrics(f, on.Metrics)
 	f.exports, f.transfers = f.newExports(), f.newTransfers()
 	return f
-}
-
-// settings returns those of a plane whose objects are at a prefix.
-func (f *Fleet) settings(prefix string) *config.Config {
-	own := *f.below
-	own.EtcdPrefix = prefix
-	return &own
 }
 
 // Run keeps the fleet until ctx ends; the root has started before. Call Stop then.
@@ -277,7 +269,7 @@ func (f *Fleet) logged(h *hosted, err error) {
 
 // tire puts planes to sleep that nobody has used for a while, until ctx ends.
 func (f *Fleet) tire(ctx context.Context) {
-	idle := f.cfg.PlanesIdle
+	idle := f.on.Root.PlanesIdle
 	if idle <= 0 {
 		return
 	}
@@ -301,7 +293,7 @@ func (f *Fleet) tire(ctx context.Context) {
 // room makes room for one more that is awake: as long as there are more than may be, the one that nobody has used for the longest time
 // goes to sleep. It reports false if all are in use.
 func (f *Fleet) room() bool {
-	for most := int64(f.cfg.PlanesAwake); most > 0 && f.alive.Load() > most; {
+	for most := int64(f.on.Root.PlanesAwake); most > 0 && f.alive.Load() > most; {
 		var oldest *hosted
 		var since time.Time
 		for _, h := range f.all() {

@@ -55,7 +55,7 @@ func (f *Fleet) Front(root http.Handler) http.Handler {
 
 // route returns the plane that a request is for, and the request as the plane is to see it; "": it is for the root.
 func (f *Fleet) route(r *http.Request) (name string, inner *http.Request) {
-	if domain := f.cfg.PlanesDomain; domain != "" && r.TLS != nil {
+	if domain := f.on.Root.PlanesDomain; domain != "" && r.TLS != nil {
 		if name, ok := strings.CutSuffix(strings.ToLower(r.TLS.ServerName), "."+domain); ok && len(validation.IsDNS1123Label(name)) == 0 {
 			return name, r
 		}
@@ -88,7 +88,7 @@ func (f *Fleet) route(r *http.Request) (name string, inner *http.Request) {
 // misdirected reports whether a request names another plane than its connection: clients share connections to hosts that have a
 // certificate in common.
 func (f *Fleet) misdirected(r *http.Request) bool {
-	if f.cfg.PlanesDomain == "" || r.TLS == nil {
+	if f.on.Root.PlanesDomain == "" || r.TLS == nil {
 		return false
 	}
 	host, _, err := net.SplitHostPort(r.Host)
@@ -96,7 +96,7 @@ func (f *Fleet) misdirected(r *http.Request) bool {
 		host = r.Host
 	}
 	host = strings.ToLower(host)
-	return strings.HasSuffix(host, "."+f.cfg.PlanesDomain) && host != strings.ToLower(r.TLS.ServerName)
+	return strings.HasSuffix(host, "."+f.on.Root.PlanesDomain) && host != strings.ToLower(r.TLS.ServerName)
 }
 
 func slashed(path string) string {

@@ -150,7 +150,7 @@ func (f *Fleet) answer(w http.ResponseWriter, r *http.Request) {
 
 // says returns what this server says of itself.
 func (f *Fleet) says() *told {
-	s := &v1alpha1.PlaneServer{State: v1alpha1.ServerRunning, Host: f.cfg.Hostname(), Version: version.Kanzen, Memory: f.metrics.memory(),
+	s := &v1alpha1.PlaneServer{State: v1alpha1.ServerRunning, Host: f.on.Hostname(), Version: version.Kanzen, Memory: f.metrics.memory(),
 		Passed: f.metrics.passedOn.Load(), PassedFailed: f.metrics.passedFailed.Load()}
 	started := metav1.NewTime(f.began)
 	s.Name, s.Started = f.name(), &started
@@ -177,7 +177,7 @@ func (f *Fleet) name() string {
 	if at, err := url.Parse(f.url); err == nil && at.Host != "" {
 		return at.Host
 	}
-	return f.cfg.Hostname()
+	return f.on.Hostname()
 }
 
 // joinPlanes makes one list of what the servers have said. A plane's owner says what it does, or who had it last.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/access/audit"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
@@ -297,15 +297,17 @@ func (h *hosted) make(ctx context.Context, own *claimed) (*server.Plane, error) 
 		}
 		seams.Common = b.common()
 	}
-	seams.Made, seams.Auditor = h.furnished, f.audit.Load().Foreign(auditPlane, h.name)
-	seams.Keys = func(ctx context.Context, cfg *config.Config) (*keys.Keys, error) {
+	seams.Made = h.furnished
+	seams.Auditor = func() *audit.Auditor { return f.audit.Load().Foreign(auditPlane, h.name) }
+	cfg := f.cfg.Hosted(h.prefix())
+	seams.Keys = func(ctx context.Context) (*keys.Keys, error) {
 		set, err := f.keysOf(ctx, h)
 		if err != nil {
 			return nil, err
 		}
-		return keys.Of(set, cfg, f.ca, f.on.Clock.Now(), on.Log)
+		return keys.Of(set, cfg, on.Address(), f.ca, f.on.Clock.Now(), on.Log)
 	}
-	return server.New(f.settings(h.prefix()), on, seams), nil
+	return server.New(cfg, on, seams), nil
 }
 
 // laid puts a log, which is the one that a plane lies in, on what the plane has begun with and where it has lain before.

@@ -147,7 +147,7 @@ func (f *Fleet) signing(set pki.Shared) (pki.Shared, error) {
 			own[name] = set[name]
 		}
 	}
-	if _, err := keys.Of(own, f.below, f.ca, f.on.Clock.Now(), f.log); err != nil {
+	if _, err := keys.Of(own, f.cfg.Hosted(""), f.on.Address(), f.ca, f.on.Clock.Now(), f.log); err != nil {
 		return nil, fmt.Errorf("the keys cannot be those of a plane: %w", err)
 	}
 	return own, nil

@@ -80,7 +80,7 @@ func (f *Fleet) address(name string) string { return f.url + pathPrefix + name }
 
 // placed reports whether a plane's URL is right: its kubeconfig has it. Of several servers the first one says it.
 func (f *Fleet) placed(p *Plane) bool {
-	return p.Status.URL == f.address(p.Name) || !f.cfg.Embedded() && p.Status.URL != ""
+	return p.Status.URL == f.address(p.Name) || !f.on.Embedded() && p.Status.URL != ""
 }
 
 // keep makes one Plane what it is to be.

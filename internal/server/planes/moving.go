@@ -51,7 +51,7 @@ func (h *hosted) restless() bool {
 func (f *Fleet) movesHere(h *hosted) bool {
 	o := f.owners.Load()
 	if o == nil {
-		return f.cfg.Embedded() // otherwise there may be others
+		return f.on.Embedded() // otherwise there may be others
 	}
 	preferred := f.preferred(o, h)
 	owner, _ := o.Owner(h.uid)

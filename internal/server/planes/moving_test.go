@@ -20,7 +20,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/process"
-	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/memory"
@@ -568,7 +567,7 @@ func TestWrongClass(t *testing.T) {
 func TestTenure(t *testing.T) {
 	t.Parallel()
 	l := newLogs(t)
-	f := &Fleet{cfg: &config.Config{}}
+	f := &Fleet{}
 	uid := types.UID("3f1c2d3e-0000-4000-8000-000000000001")
 	first, err := f.fence(t.Context(), l.a, uid, true, always)
 	if err != nil {

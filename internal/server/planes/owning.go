@@ -32,7 +32,7 @@ func (e *elsewhereError) Error() string {
 
 // own finds the other servers, if there may be some.
 func (f *Fleet) own(ctx context.Context, root *server.Plane) error {
-	if !f.cfg.SharesEtcd() || f.url == "" {
+	if !f.on.Root.SharesEtcd() || f.url == "" {
 		return nil
 	}
 	at, err := url.Parse(f.url)
@@ -268,7 +268,7 @@ func (h *hosted) rouse(ctx context.Context) error {
 func (f *Fleet) tells(h *hosted, p *Plane) bool {
 	o := f.owners.Load()
 	if o == nil {
-		return f.cfg.Embedded() // otherwise there may be others
+		return f.on.Embedded() // otherwise there may be others
 	}
 	owner, _ := o.Owner(h.uid)
 	if owner != nil {

@@ -69,12 +69,16 @@ func startOn(t testing.TB, cfg *config.Config, db store.DB) *ground {
 // startWith is start with parts of the process.
 func startWith(t testing.TB, cfg *config.Config, given process.Given) *ground {
 	t.Helper()
-	on, err := process.OpenWith(context.Background(), cfg, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), given)
+	own, plane, err := cfg.Validate()
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &ground{Fleet: New(cfg, on, server.Seams{}), certs: map[string]*x509.Certificate{}}
-	root := server.New(cfg, on, server.Seams{Front: g.Front, Certificate: g.Certificate, Planes: g, Transfers: g.ServeTransfer, Admit: g.Admit()})
+	on, err := process.OpenWith(context.Background(), own, slog.New(slog.DiscardHandler), debug.NewVerbosity(0), given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &ground{Fleet: New(plane, on, server.Seams{}), certs: map[string]*x509.Certificate{}}
+	root := server.New(plane, on, server.Seams{Front: g.Front, Certificate: g.Certificate, Planes: g, Transfers: g.ServeTransfer, Admit: g.Admit()})
 	if err := root.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func made(p *Plane) bool {
 func (f *Fleet) judges(h *hosted) bool {
 	o := f.owners.Load()
 	if o == nil {
-		return f.cfg.Embedded() // otherwise there may be others
+		return f.on.Embedded() // otherwise there may be others
 	}
 	judge, _ := o.Owner(h.uid)
 	if judge == nil {
