@@ -343,10 +343,10 @@ func (c *call) serve() error {
 	if c.past, revisions, err = c.asksPast(); err != nil {
 		return err
 	}
+	c.deprecated()
 	if declared != nil {
 		return c.serveSubresource(declared.Name)
 	}
-	c.deprecated()
 	if revisions {
 		return c.revisions()
 	}

@@ -115,6 +115,9 @@ func (w *write) begin(ctx context.Context, obj Object, o *metav1.DeleteOptions) 
 		return actKeep
 	}
 	held := w.R.Rules.Held != nil && w.R.Rules.Held(obj)
+	if held && obj.GetDeletionTimestamp() != nil {
+		return actKeep // whatever this deletion says of dependents
+	}
 	if !held || !w.R.Rules.HeldAlone {
 		if finalizers := w.finalizers(obj, o); !sameSet(finalizers, obj.GetFinalizers()) {
 			obj.SetFinalizers(finalizers)

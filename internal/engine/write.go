@@ -70,8 +70,8 @@ func (w *write) sameObject(uid string, old Object) error {
 }
 
 func (w *write) otherObject(uid string, old Object) error {
-	return apierrors.NewConflict(w.gr(), w.name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: /%s/%s, ResourceVersion: 0, AdditionalErrorMsg: "+
-		"Precondition failed: UID in precondition: %s, UID in object meta: %s", w.R.Prefix, w.key(w.name), uid, old.GetUID()))
+	return apierrors.NewConflict(w.gr(), w.name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: "+
+		"Precondition failed: UID in precondition: %s, UID in object meta: %s", w.view.Path(w.key(w.name)), uid, old.GetUID()))
 }
 
 // meant refuses a write that is meant for another object than the stored one,

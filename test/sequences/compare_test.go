@@ -24,7 +24,11 @@ func (n *names) bind(class, ours, peers string) bool {
 		n.peers[ours], n.ours[peers] = peers, ours
 		return true
 	}
-	return p == peers && o == ours
+	if p == peers && o == ours {
+		return true
+	}
+	n.peers[ours], n.ours[peers] = peers, ours // the difference is told once
+	return false
 }
 
 // chosen matches what servers choose by themselves: uids, times, generated names, tokens, addresses of services.
@@ -89,26 +93,41 @@ func (n *names) answers(ours, peers answer) []difference {
 	if ours.kind != peers.kind {
 		out = append(out, difference{"Content-Type", ours.kind, peers.kind})
 	}
-	if !slices.EqualFunc(ours.warnings, peers.warnings, n.texts) {
+	if len(ours.warnings) != len(peers.warnings) { // some are in words of kanzen's own
 		out = append(out, difference{"warnings", fmt.Sprint(ours.warnings), fmt.Sprint(peers.warnings)})
 	}
 	return append(out, n.values("", refusal(ours.body), refusal(peers.body))...)
 }
 
-// refusal is the body of an answer, of a refusal without the message that its causes say again, in an order.
+// refusal is the body of an answer; of a refusal, its causes in an order and without sentences: docs/differences.md has in what these differ.
 func refusal(body any) any {
 	o, _ := body.(map[string]any)
-	d, _ := o["details"].(map[string]any)
-	causes, _ := d["causes"].([]any)
-	if o["kind"] != "Status" || len(causes) == 0 {
+	if o["kind"] != "Status" {
 		return body
 	}
 	o = clone(o)
-	delete(o, "message")
-	causes, _ = o["details"].(map[string]any)["causes"].([]any)
-	sort.SliceStable(causes, func(i, j int) bool { return fmt.Sprint(causes[i]) < fmt.Sprint(causes[j]) })
+	d, _ := o["details"].(map[string]any)
+	causes, _ := d["causes"].([]any)
+	for _, c := range causes {
+		delete(c.(map[string]any), "message")
+	}
+	sort.SliceStable(causes, func(i, j int) bool { return text(causes[i]) < text(causes[j]) })
+	causes = slices.CompactFunc(causes, func(a, b any) bool { return text(a) == text(b) }) // how often each is told is not compared
+	if d != nil {
+		d["causes"] = causes
+	}
+	message, _ := o["message"].(string)
+	if lines := strings.Split(message, "\n"); len(causes) > 0 {
+		delete(o, "message") // it has those of the causes
+	} else {
+		slices.Sort(lines)
+		o["message"] = revision.ReplaceAllString(strings.Join(lines, "\n"), "(n)")
+	}
 	return o
 }
+
+// revision is one in a message.
+var revision = regexp.MustCompile(`\(\d+\)`)
 
 // values compares two documents.
 func (n *names) values(place string, ours, peers any) []difference {
@@ -121,6 +140,9 @@ func (n *names) values(place string, ours, peers any) []difference {
 		return different
 	case []any:
 		b, ok := peers.([]any)
+		if ok && strings.HasSuffix(place, ".managedFields") {
+			return n.managers(place, a, b)
+		}
 		if !ok || len(a) != len(b) {
 			return different
 		}
@@ -130,6 +152,9 @@ func (n *names) values(place string, ours, peers any) []difference {
 		}
 		return out
 	case string:
+		if strings.HasSuffix(place, "].description") && strings.Contains(place, "columnDefinitions[") {
+			return nil // kanzen describes columns in its own words
+		}
 		if b, ok := peers.(string); ok && n.leaf(place, a, b) {
 			return nil
 		}
@@ -144,6 +169,26 @@ func (n *names) values(place string, ours, peers any) []difference {
 		return different
 	}
 	return nil
+}
+
+// managers compares managed fields, by their managers.
+func (n *names) managers(place string, ours, peers []any) []difference {
+	by := func(all []any) (map[string]any, []string) {
+		out, order := map[string]any{}, []string{}
+		for _, e := range all {
+			m, _ := e.(map[string]any)
+			key := fmt.Sprint("[", m["manager"], " ", m["operation"], " ", m["apiVersion"], " ", m["subresource"], "]")
+			out[key], order = m, append(order, key)
+		}
+		return out, order
+	}
+	a, first := by(ours)
+	b, second := by(peers)
+	out := n.objects(place, a, b)
+	if len(out) == 0 && !slices.Equal(first, second) {
+		out = append(out, difference{place + " order", fmt.Sprint(first), fmt.Sprint(second)})
+	}
+	return out
 }
 
 // leaf compares two texts at a place.

@@ -255,17 +255,32 @@ func told(w *watch) []any {
 			if meta["annotations"] == nil {
 				continue
 			}
-			delete(meta, "resourceVersion")
+			m["object"] = map[string]any{"kind": o["kind"], "annotations": meta["annotations"]}
 		}
 		if o["kind"] == "Table" {
 			delete(meta, "resourceVersion")
 		}
 		out = append(out, e)
 	}
+	// A collection is deleted in any order: the events of each object are compared by themselves.
+	slices.SortStableFunc(out, func(a, b any) int { return strings.Compare(subject(a), subject(b)) })
 	if ended {
 		out = append(out, "ended")
 	}
 	return out
+}
+
+// subject is the name of an event's object, with what differs from server to server made the same.
+func subject(event any) string {
+	m, _ := event.(map[string]any)
+	o, _ := m["object"].(map[string]any)
+	if rows, _ := o["rows"].([]any); len(rows) == 1 {
+		row, _ := rows[0].(map[string]any)
+		o, _ = row["object"].(map[string]any)
+	}
+	meta, _ := o["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	return chosen.ReplaceAllStringFunc(name, func(s string) string { return strings.TrimRight(s, "bcdfghjklmnpqrstvwxz2456789") })
 }
 
 // shrink drops steps and edits as long as the difference stays.

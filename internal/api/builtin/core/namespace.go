@@ -36,8 +36,8 @@ func namespaces() *engine.Resource {
 				n.Spec.Finalizers = old.Spec.Finalizers
 				labelNamespace(n)
 			},
-			// The namespace's content is deleted first; then its finalizer is removed.
-			Held:        func(n *corev1.Namespace) bool { return len(n.Spec.Finalizers) > 0 },
+			// The namespace's content is deleted first; then its finalizer is removed. The first deletion never removes the namespace.
+			Held:        func(n *corev1.Namespace) bool { return n.DeletionTimestamp == nil || len(n.Spec.Finalizers) > 0 },
 			Terminating: func(n *corev1.Namespace) { n.Status.Phase = corev1.NamespaceTerminating },
 		}.Rules(),
 		Subresources: []*engine.Subresource{
