@@ -246,6 +246,7 @@ func TestDeletedWhileHeld(t *testing.T) {
 	const a = "/api/v1/namespaces/a"
 	x.expectAll([]ask{
 		{"POST /api/v1/namespaces", `{"metadata":{"name":"a"},"spec":{"finalizers":["x"]}}`, "201"},
+		{"DELETE " + a, options(`"preconditions":{"uid":"other"}`), "409 reason=Conflict details.kind=namespaces"},
 		{"DELETE " + a, options(`"propagationPolicy":"Orphan"`), "200 status.phase=Terminating metadata.finalizers=orphan"},
 		{"DELETE " + a, options(`"propagationPolicy":"Foreground"`), "200 metadata.finalizers=orphan"},
 		{"DELETE " + a, "", "200 metadata.finalizers=orphan"},

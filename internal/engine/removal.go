@@ -92,11 +92,20 @@ func (w *write) preconditions(o *metav1.DeleteOptions, obj Object) error {
 		return nil
 	}
 	gr := schema.GroupResource{Group: w.GVK.Group, Resource: w.GVK.Kind}
+	failed := func(what string, asked, has any) error { // of a namespace, which has words of its own
+		return apierrors.NewConflict(w.gr(), obj.GetName(), fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, asked, what, has))
+	}
 	if uid := o.Preconditions.UID; uid != nil && *uid != obj.GetUID() {
+		if w.isNamespaces() {
+			return failed("UID", *uid, obj.GetUID())
+		}
 		return apierrors.NewConflict(gr, obj.GetName(), fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
 			"The object might have been deleted and then recreated", *uid, obj.GetUID()))
 	}
 	if rv := o.Preconditions.ResourceVersion; rv != nil && *rv != obj.GetResourceVersion() {
+		if w.isNamespaces() {
+			return failed("ResourceVersion", *rv, obj.GetResourceVersion())
+		}
 		return apierrors.NewConflict(gr, obj.GetName(), fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the "+
 			"ResourceVersion in record (%s). The object might have been modified", *rv, obj.GetResourceVersion()))
 	}

@@ -13,7 +13,7 @@ func TestFoundBySequences(t *testing.T) {
 	admin := withCustom(t).Config().Transport
 	const ns = "/api/v1/namespaces/ns1/"
 	const configMap = `{"metadata":{"name":"a","generateName":"a-"}}`
-	const event = `{"metadata":{"name":"e"},"eventTime":"2020-01-01T00:00:00.000000Z","action":"a","reason":"r","reportingController":"x.y/z","reportingInstance":"i","type":"Normal","regarding":{"kind":"Pod","namespace":"other"}}`
+	const event = `{"metadata":{"name":"e"},"eventTime":"2020-01-01T00:00:00.000000Z","action":"a","reason":"r","reportingController":"x.y/z","type":"Normal","regarding":{"kind":"Pod","namespace":"other"}}`
 	for _, c := range []struct {
 		method, path, contentType, body string
 		code                            int
@@ -25,13 +25,14 @@ func TestFoundBySequences(t *testing.T) {
 		{"POST", ns + "configmaps", "application/json", configMap, 201, "", ""},
 		{"POST", ns + "configmaps", "application/json", configMap, 409, `"retryAfterSeconds":1`, ""},
 		{"PUT", ns + "configmaps/a", "application/json", `{"metadata":{"name":"a","uid":"other"}}`, 409, "Key: /registry/configmaps/ns1/a,", ""},
+		{"PUT", ns + "configmaps/a?dryRun=All", "application/json", `{"metadata":{"name":"a","uid":"other"}}`, 409, "Key: /configmaps/ns1/a,", ""},
 		// Events are judged as core's, whatever their version.
 		{"POST", "/apis/events.k8s.io/v1/namespaces/ns1/events", "application/json", event, 422, `"kind":"Event"`, `"group":"events.k8s.io"`},
 		// An empty list is a field that somebody has set.
 		{"POST", ns + "limitranges", "application/json", `{"metadata":{"name":"l"},"spec":{"limits":[]}}`, 201, `"f:limits":{}`, ""},
 		// Annotations of another version are not stored, also if they are applied.
 		{"PATCH", "/apis/autoscaling/v2/namespaces/ns1/horizontalpodautoscalers/h?fieldManager=m", "application/apply-patch+yaml",
-			`{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h","annotations":{"autoscaling.alpha.kubernetes.io/behavior":"{}"}},"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"d"}}}`,
+			`{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h","annotations":{"autoscaling.alpha.kubernetes.io/behavior":"{}"}},"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"}}}`,
 			201, `"maxReplicas":3`, `"autoscaling.alpha.kubernetes.io/behavior":"`},
 		{"POST", "/api/v1/nodes", "application/json", `{"metadata":{"name":"n"},"spec":{"providerID":"a"}}`, 201, "", ""},
 		{"PATCH", "/api/v1/nodes/n", "application/merge-patch+json", `{"spec":{"providerID":"b"}}`, 422, `"reason":"FieldValueInvalid"`, "Forbidden"},
@@ -39,6 +40,9 @@ func TestFoundBySequences(t *testing.T) {
 		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"p"},"spec":{"automountServiceAccountToken":false,"containers":[{"name":"c","image":"i"}]}}`, 201, "", ""},
 		{"PATCH", ns + "pods/p/ephemeralcontainers", "application/merge-patch+json", `{"spec":{"activeDeadlineSeconds":7}}`, 200, `"subresource":"ephemeralcontainers"`, `"activeDeadlineSeconds":7`},
 		{"PATCH", ns + "pods/p/resize", "application/merge-patch+json", `{"status":{"message":"m"}}`, 200, `"subresource":"resize"`, `"message":"m"`},
+		// A container with claims is resized as others are.
+		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"q"},"spec":{"automountServiceAccountToken":false,"resourceClaims":[{"name":"g","resourceClaimName":"x"}],"containers":[{"name":"c","image":"i","resources":{"claims":[{"name":"g"}],"requests":{"cpu":"1"}}}]}}`, 201, "", ""},
+		{"PATCH", ns + "pods/q/resize", "application/strategic-merge-patch+json", `{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}]}}`, 200, `"cpu":"2"`, ""},
 	} {
 		code, body := said(t, admin, c.method, c.path, c.contentType, c.body)
 		if code != c.code || !strings.Contains(body, c.says) || c.never != "" && strings.Contains(body, c.never) {
@@ -46,7 +50,7 @@ func TestFoundBySequences(t *testing.T) {
 		}
 	}
 	// Nor are they in metadata alone.
-	hpa := `{"metadata":{"name":"g"},"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"d"},"behavior":{"scaleUp":{"selectPolicy":"Min"}}}}`
+	hpa := `{"metadata":{"name":"g"},"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"behavior":{"scaleUp":{"selectPolicy":"Min"}}}}`
 	if code, body := said(t, admin, "POST", "/apis/autoscaling/v2/namespaces/ns1/horizontalpodautoscalers", "application/json", hpa); code != http.StatusCreated {
 		t.Fatal(code, body)
 	}

@@ -17,8 +17,10 @@ var accepted = []struct {
 	{`"PATCH".*/scale.*apply-patch`, `^code: kanzen (200|409).*kube-apiserver 500.*invalid group/version: autoscaling/v1`,
 		"kube-apiserver cannot apply the scale of a custom resource that nobody has applied"},
 	{``, `^code: kanzen 4.*kube-apiserver 0 "it panics"`, "kube-apiserver panics"},
+	{`/resourceslices`, `\.metadata\.(generation|resourceVersion|managedFields)`, "kube-apiserver counts a write of fields whose feature is off, before it drops them"},
 	{`/services/[^/"]*/status`, `^code: kanzen 404.*kube-apiserver (201|200|422|409|403)`, "a subresource does not make its object"},
-	{`/services`, `\.spec\.internalTrafficPolicy: kanzen nothing`, "kube-apiserver answers with a field of the service before its last write"},
+	{`/services`, `\.spec\.internalTrafficPolicy: kanzen (nothing|"Cluster")`, "kube-apiserver stores what it hides of a service of type ExternalName"},
+	{`"PATCH".*dryRun=All.*apply-patch.*resourceVersion`, `^\.metadata\.resourceVersion: kanzen nothing`, "a dry run's new object has no revision"},
 	{`/serviceaccounts/.*/token`, `\.metadata\.managedFields: kanzen nothing`, "a request for a token is not stored"},
 }
 

@@ -43,8 +43,9 @@ func (g *generator) sequence() []step {
 	for range 1 + g.IntN(3) {
 		k := pick(g, g.kinds...)
 		if name := pick(g, frequent...); g.chance(70) {
-			of := slices.DeleteFunc(slices.Clone(g.kinds), func(k *kind) bool { return k.kind != name })
-			k = pick(g, of...)
+			if of := slices.DeleteFunc(slices.Clone(g.kinds), func(k *kind) bool { return k.kind != name }); len(of) > 0 {
+				k = pick(g, of...)
+			}
 		}
 		for i := range 1 + g.IntN(2) {
 			name := string(rune('a' + i))

@@ -235,11 +235,25 @@ func events(n *names, steps []step, ours, peers *side) *found {
 		}
 		a.cancel()
 		b.cancel()
-		if d := allowed(st, n.values("", x, y)); len(d) > 0 {
+		d := n.values("", x, y)
+		if len(x) != len(y) {
+			d = []difference{{"events", summary(x), summary(y)}}
+		}
+		if d = allowed(st, d); len(d) > 0 {
 			return &found{number, st, d}
 		}
 	}
 	return nil
+}
+
+// summary is the types and objects of events.
+func summary(events []any) string {
+	var out []string
+	for _, e := range events {
+		m, _ := e.(map[string]any)
+		out = append(out, fmt.Sprint(m["type"], " ", subject(e)))
+	}
+	return strings.Join(out, ", ")
 }
 
 // told are a watch's events without bookmarks, which come when servers like, but the one after the initial events.

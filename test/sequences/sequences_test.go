@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	number = flag.Int("sequences", 40, "how many sequences to run")
+	number = flag.Int("sequences", 30, "how many sequences to run")
 	seed   = flag.Uint64("seed", 1, "of the first sequence")
 	replay = flag.String("replay", "", "a file of steps, one a line, to run instead")
 	about  = flag.String("kinds", "", "only of these kinds, with commas between")

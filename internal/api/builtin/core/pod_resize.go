@@ -227,7 +227,6 @@ func resizeContainers(s, old *corev1.PodSpec, e rules.Errors) {
 func resizeContainer(c, old *corev1.Container, amounts, e rules.Errors) {
 	amountsRemoved(&c.Resources, &old.Resources, amounts)
 	keepComputeOf(&c.Resources, &old.Resources)
-	c.Resources.Claims = nil // a container with claims always counts as changed
 	if !apiequality.Semantic.DeepEqual(*c, *old) {
 		e.Forbidden("only cpu and memory of containers may be changed")
 	}
