@@ -40,6 +40,7 @@ func TestFoundBySequences(t *testing.T) {
 		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"p"},"spec":{"automountServiceAccountToken":false,"containers":[{"name":"c","image":"i"}]}}`, 201, "", ""},
 		{"PATCH", ns + "pods/p/ephemeralcontainers", "application/merge-patch+json", `{"spec":{"activeDeadlineSeconds":7}}`, 200, `"subresource":"ephemeralcontainers"`, `"activeDeadlineSeconds":7`},
 		{"PATCH", ns + "pods/p/resize", "application/merge-patch+json", `{"status":{"message":"m"}}`, 200, `"subresource":"resize"`, `"message":"m"`},
+		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"s"},"spec":{"automountServiceAccountToken":false,"hostPID":true,"shareProcessNamespace":true,"containers":[{"name":"c","image":"i"}]}}`, 422, `"field":"spec.shareProcessNamespace"`, ""},
 		// A container with claims is resized as others are.
 		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"q"},"spec":{"automountServiceAccountToken":false,"resourceClaims":[{"name":"g","resourceClaimName":"x"}],"containers":[{"name":"c","image":"i","resources":{"claims":[{"name":"g"}],"requests":{"cpu":"1"}}}]}}`, 201, "", ""},
 		{"PATCH", ns + "pods/q/resize", "application/strategic-merge-patch+json", `{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}]}}`, 200, `"cpu":"2"`, ""},

@@ -278,10 +278,26 @@ func told(w *watch) []any {
 	}
 	// A collection is deleted in any order: the events of each object are compared by themselves.
 	slices.SortStableFunc(out, func(a, b any) int { return strings.Compare(subject(a), subject(b)) })
+	out = slices.Collect(func(yield func(any) bool) {
+		for i, e := range out {
+			if !(i+1 < len(out) && endsNow(e, out[i+1])) && !yield(e) {
+				return
+			}
+		}
+	})
 	if ended {
 		out = append(out, "ended")
 	}
 	return out
+}
+
+// endsNow says that an event is the mark of a deletion that the next event completes: kanzen makes both in one write.
+func endsNow(event, next any) bool {
+	m, _ := event.(map[string]any)
+	o, _ := m["object"].(map[string]any)
+	meta, _ := o["metadata"].(map[string]any)
+	n, _ := next.(map[string]any)
+	return m["type"] == "MODIFIED" && n["type"] == "DELETED" && subject(event) == subject(next) && meta["deletionGracePeriodSeconds"] == 0.0 && meta["finalizers"] == nil
 }
 
 // subject is the name of an event's object, with what differs from server to server made the same.
