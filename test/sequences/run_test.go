@@ -202,6 +202,10 @@ func (s *side) clean(ctx context.Context, steps []step) error {
 			if _, err := s.do(ctx, step{Method: "DELETE", Path: collection}); err != nil {
 				return err
 			}
+		case !inNamespace && name == "" && !strings.HasSuffix(collection, "/namespaces"): // those with generated names
+			if _, err := s.do(ctx, step{Method: "DELETE", Path: collection + "?labelSelector=run%3D$R"}); err != nil {
+				return err
+			}
 		case !inNamespace && name != "":
 			if _, err := s.do(ctx, step{Method: "DELETE", Path: path + "?gracePeriodSeconds=0"}); err != nil {
 				return err
