@@ -91,7 +91,7 @@ func (w *write) preconditions(o *metav1.DeleteOptions, obj Object) error {
 	if o.Preconditions == nil {
 		return nil
 	}
-	gr := schema.GroupResource{Group: w.GVK.Group, Resource: w.GVK.Kind}
+	gr := schema.GroupResource{Group: w.hub.Group, Resource: w.GVK.Kind}
 	failed := func(what string, asked, has any) error { // of a namespace, which has words of its own
 		return apierrors.NewConflict(w.gr(), obj.GetName(), fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, asked, what, has))
 	}
