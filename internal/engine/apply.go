@@ -38,6 +38,9 @@ func (w *write) applied(ctx context.Context, kind types.PatchType, body []byte, 
 	if !ok {
 		return nil, fmt.Errorf("apply made a %T", out)
 	}
+	if w.V == w.hub && w.V.ToHub != nil { // a merge of hub objects is converted by nobody else
+		return w.V.ToHub(ctx, obj)
+	}
 	return obj, nil
 }
 

@@ -207,10 +207,10 @@ func (w *write) notCreated(ctx context.Context, d *decision, err error) error {
 	if d == nil || !errors.Is(err, store.ErrExists) {
 		return err
 	}
-	if d.generated {
-		return apierrors.NewGenerateNameConflict(w.gr(), d.obj.GetName(), 1)
-	}
 	exists := apierrors.NewAlreadyExists(w.gr(), d.obj.GetName())
+	if d.obj.GetGenerateName() != "" { // also if the client has named the object besides
+		exists = apierrors.NewGenerateNameConflict(w.gr(), d.obj.GetName(), 1)
+	}
 	// Clients try again if what has the name is being deleted. The view may be behind.
 	if i, gerr := w.view.Latest(ctx, d.key); gerr == nil {
 		if old, derr := w.Decode(ctx, i); derr == nil && old.GetDeletionTimestamp() != nil {

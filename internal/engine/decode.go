@@ -407,7 +407,7 @@ func (ep *Endpoint) toHub(ctx context.Context, obj Object) (Object, error) {
 // invalid returns the error for an object that breaks rules. It names the kind
 // that an untyped object has, which may be another.
 func (ep *Endpoint) invalid(obj Object, errs field.ErrorList) error {
-	gk := ep.GVK.GroupKind()
+	gk := schema.GroupKind{Group: ep.hub.Group, Kind: ep.GVK.Kind}
 	if !ep.typed {
 		gk = obj.GetObjectKind().GroupVersionKind().GroupKind()
 	}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/expr"
@@ -254,4 +255,30 @@ func TestCreateWhileDeleted(t *testing.T) {
 	if got, want := at(doc, "message"), `object is being deleted: pods "a" already exists`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// TestDeletedWhileHeld deletes what something else than finalizers holds: the first deletion marks it, and further ones change nothing.
+func TestDeletedWhileHeld(t *testing.T) {
+	gv := corev1.SchemeGroupVersion
+	x := newKinds(t, &Resource{
+		Plural: "namespaces", Kind: "Namespace", Prefix: "namespaces", Hub: gv, ReturnDeleted: true,
+		Versions: []*Version{{GroupVersion: gv, New: func() Object { return &corev1.Namespace{} }, NewList: func() runtime.Object { return &corev1.NamespaceList{} }}},
+		Rules: Typed[*corev1.Namespace]{
+			Held:        func(n *corev1.Namespace) bool { return n.DeletionTimestamp == nil || len(n.Spec.Finalizers) > 0 },
+			Terminating: func(n *corev1.Namespace) { n.Status.Phase = corev1.NamespaceTerminating },
+		}.Rules(),
+	})
+	const a = "/api/v1/namespaces/a"
+	x.expectAll([]ask{
+		{"POST /api/v1/namespaces", `{"metadata":{"name":"a"},"spec":{"finalizers":["x"]}}`, "201"},
+		{"DELETE " + a, options(`"preconditions":{"uid":"other"}`), "409 reason=Conflict details.kind=namespaces"},
+		{"DELETE " + a, options(`"propagationPolicy":"Orphan"`), "200 status.phase=Terminating metadata.finalizers=orphan"},
+		{"DELETE " + a, options(`"propagationPolicy":"Foreground"`), "200 metadata.finalizers=orphan"},
+		{"DELETE " + a, "", "200 metadata.finalizers=orphan"},
+		{"GET " + a, "", "200 metadata.finalizers=orphan"},
+		{"POST /api/v1/namespaces", `{"metadata":{"name":"b"}}`, "201"},
+		{"DELETE /api/v1/namespaces/b", "", "200 status.phase=Terminating"},
+		{"DELETE /api/v1/namespaces/b", "", "200"},
+		{"GET /api/v1/namespaces/b", "", "404"},
+	}...)
 }

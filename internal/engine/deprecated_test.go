@@ -14,7 +14,7 @@ func TestDeprecatedByMediaType(t *testing.T) {
 	x := newKinds(t)
 	x.three()
 	const at = "/apis/apps/v1beta1/namespaces/ns/deployments"
-	for _, what := range []string{"GET " + at, "GET " + at + "/a", "POST " + at, "PUT " + at + "/a", "PATCH " + at + "/a", "DELETE " + at + "/x"} {
+	for _, what := range []string{"GET " + at, "GET " + at + "/a", "GET " + at + "/a/status", "POST " + at, "PUT " + at + "/a", "PATCH " + at + "/a", "DELETE " + at + "/x"} {
 		for _, accept := range []string{"", "application/json", "*/*", "application/cbor, */*", "application/cbor"} {
 			for _, sent := range []string{"application/json", "application/cbor", "application/strategic-merge-patch+json", "application/apply-patch+cbor"} {
 				ctx, warnings := request.WithWarnings(t.Context())

@@ -122,7 +122,7 @@ func (f *forms) addPlans(ep *Endpoint) {
 	}
 	f.json.plan = whole(transcode.Options{Defaults: f.json.defaults})
 	f.jsonNoManaged.plan = whole(transcode.Options{Defaults: f.json.defaults, DropManaged: true})
-	if ep.R.HiddenAnnotation != "" {
+	if len(ep.R.HiddenAnnotations) > 0 {
 		return
 	}
 	metadata := func(of *form) func() *transcode.Plan {
@@ -379,9 +379,10 @@ func (ep *Endpoint) protobufPieces(ctx context.Context, i *store.Item, out outpu
 // partialOf reduces an object to its metadata.
 func (ep *Endpoint) partialOf(obj Object, out output) *metav1.PartialObjectMetadata {
 	p := &metav1.PartialObjectMetadata{ObjectMeta: metaOf(obj)}
-	if name := ep.R.HiddenAnnotation; name != "" && p.Annotations[name] != "" {
+	if slices.ContainsFunc(ep.R.HiddenAnnotations, func(name string) bool { return p.Annotations[name] != "" }) {
 		p.Annotations = maps.Clone(p.Annotations)
-		if delete(p.Annotations, name); len(p.Annotations) == 0 {
+		maps.DeleteFunc(p.Annotations, func(name, _ string) bool { return slices.Contains(ep.R.HiddenAnnotations, name) })
+		if len(p.Annotations) == 0 {
 			p.Annotations = nil
 		}
 	}

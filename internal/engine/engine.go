@@ -322,6 +322,7 @@ func (c *call) serve() error {
 	case errors.Is(err, route.ErrMethod):
 		return c.methodNotAllowed()
 	case err != nil && !c.typed && c.info.Subresource != "" && c.R.subresource(c.info.Subresource) == nil:
+		c.deprecated()
 		return apierrors.NewNotFound(c.gr(), c.info.Name) // as kube-apiserver answers for custom resources
 	case err != nil:
 		return errNoPath
@@ -343,10 +344,10 @@ func (c *call) serve() error {
 	if c.past, revisions, err = c.asksPast(); err != nil {
 		return err
 	}
+	c.deprecated()
 	if declared != nil {
 		return c.serveSubresource(declared.Name)
 	}
-	c.deprecated()
 	if revisions {
 		return c.revisions()
 	}

@@ -44,7 +44,7 @@ func (ep *Endpoint) fieldManager(sub string, rules *Rules) (*fieldmanager.Manage
 		c.Served = append(c.Served, v.GroupVersion)
 	}
 	if rules != nil {
-		c.Reset, c.Filter = rules.Reset, rules.ResetFilter
+		c.Reset = rules.Reset
 	}
 	c.Custom = ep.R.Types != nil
 	var err error

@@ -123,6 +123,9 @@ func TestForms(t *testing.T) {
 	_, last := x.three()
 	x.expect("GET "+deploys+"/b", "", "200 kind=PartialObjectMetadata apiVersion=meta.k8s.io/v1 metadata.name=b spec=", "Accept: "+asPartial)
 	x.expect("GET "+deploys, "", "200 kind=PartialObjectMetadataList items.#=3 items.1.metadata.name=b items.1.spec= metadata.resourceVersion="+last, "Accept: "+asPartialList)
+	if body := x.do("GET "+deploys+"?labelSelector=none", "", "Accept: "+asPartialList).Body.String(); !strings.Contains(body, `"items":null}`) {
+		t.Errorf("an empty list of metadata is %s", body)
+	}
 	x.expect("GET "+deploys+"/b", "", "200 kind=Table rows.#=1 rows.0.cells=b,2 columnDefinitions.1.name=Replicas rows.0.object.kind=PartialObjectMetadata", "Accept: "+asTable)
 	x.expect("GET "+deploys+"?includeObject=Object", "", "200 rows.#=3 rows.2.cells=c,3 rows.2.object.kind=Deployment rows.2.object.spec.replicas=3", "Accept: "+asTable)
 	x.expect("GET "+deploys+"?includeObject=None", "", "200 rows.0.object=", "Accept: "+asTable)

@@ -91,12 +91,21 @@ func (w *write) preconditions(o *metav1.DeleteOptions, obj Object) error {
 	if o.Preconditions == nil {
 		return nil
 	}
-	gr := schema.GroupResource{Group: w.GVK.Group, Resource: w.GVK.Kind}
+	gr := schema.GroupResource{Group: w.hub.Group, Resource: w.GVK.Kind}
+	failed := func(what string, asked, has any) error { // of a namespace, which has words of its own
+		return apierrors.NewConflict(w.gr(), obj.GetName(), fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, asked, what, has))
+	}
 	if uid := o.Preconditions.UID; uid != nil && *uid != obj.GetUID() {
+		if w.isNamespaces() {
+			return failed("UID", *uid, obj.GetUID())
+		}
 		return apierrors.NewConflict(gr, obj.GetName(), fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
 			"The object might have been deleted and then recreated", *uid, obj.GetUID()))
 	}
 	if rv := o.Preconditions.ResourceVersion; rv != nil && *rv != obj.GetResourceVersion() {
+		if w.isNamespaces() {
+			return failed("ResourceVersion", *rv, obj.GetResourceVersion())
+		}
 		return apierrors.NewConflict(gr, obj.GetName(), fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the "+
 			"ResourceVersion in record (%s). The object might have been modified", *rv, obj.GetResourceVersion()))
 	}
@@ -116,7 +125,7 @@ func (w *write) begin(ctx context.Context, obj Object, o *metav1.DeleteOptions) 
 	}
 	held := w.R.Rules.Held != nil && w.R.Rules.Held(obj)
 	if held && obj.GetDeletionTimestamp() != nil {
-		return actKeep
+		return actKeep // whatever this deletion says of dependents
 	}
 	if !held || !w.R.Rules.HeldAlone {
 		if finalizers := w.finalizers(obj, held, o); !sameSet(finalizers, obj.GetFinalizers()) {

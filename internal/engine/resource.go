@@ -85,8 +85,8 @@ type Resource struct {
 	// LateDefaults says that writes leave out what Default then fills in for readers: the labels of a job's template, which
 	// its creation adds, become the job's own.
 	LateDefaults bool
-	// HiddenAnnotation is an annotation that metadata-only answers leave out.
-	HiddenAnnotation string
+	// HiddenAnnotations are annotations that metadata-only answers leave out.
+	HiddenAnnotations []string
 	// ReturnDeleted answers a deletion with the object instead of a Status.
 	ReturnDeleted bool
 	// NoGarbageCollection ignores propagation policies (events).
@@ -277,9 +277,6 @@ type Rules struct {
 	// Reset are the fields that these writes never change; field management does
 	// not record them for the writer.
 	Reset *fieldpath.Set
-	// ResetFilter, instead of Reset, selects the fields that these writes can
-	// change: for subresources that change a few fields inside of lists.
-	ResetFilter fieldpath.Filter
 }
 
 // Subresource is a further path below an object's.
@@ -378,7 +375,6 @@ type Typed[T Object] struct {
 	Terminating func(obj T)
 	HeldAlone   bool
 	Reset       *fieldpath.Set
-	ResetFilter fieldpath.Filter
 }
 
 // Rules returns the rules of t for objects of any type; they must be T.
@@ -396,7 +392,6 @@ func (t Typed[T]) Rules() Rules {
 		HeldAlone:            t.HeldAlone,
 		WarnDelete:           t.WarnDelete,
 		Reset:                t.Reset,
-		ResetFilter:          t.ResetFilter,
 	}
 	if f := t.PrepareCreate; f != nil {
 		r.PrepareCreate = func(ctx context.Context, obj Object) { f(ctx, obj.(T)) }

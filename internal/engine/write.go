@@ -70,8 +70,12 @@ func (w *write) sameObject(uid string, old Object) error {
 }
 
 func (w *write) otherObject(uid string, old Object) error {
-	return apierrors.NewConflict(w.gr(), w.name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: /%s/%s, ResourceVersion: 0, AdditionalErrorMsg: "+
-		"Precondition failed: UID in precondition: %s, UID in object meta: %s", w.R.Prefix, w.key(w.name), uid, old.GetUID()))
+	key := w.view.Path(w.key(w.name))
+	if w.dryRun { // upstream's storage for these does not know the prefix of all keys
+		key = "/" + w.view.Below(w.key(w.name))
+	}
+	return apierrors.NewConflict(w.gr(), w.name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: "+
+		"Precondition failed: UID in precondition: %s, UID in object meta: %s", key, uid, old.GetUID()))
 }
 
 // meant refuses a write that is meant for another object than the stored one,

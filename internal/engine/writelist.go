@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -92,6 +93,9 @@ func (c *call) jsonList(out output, p *page) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if out.shape == shapePartial && len(p.items) == 0 {
+		return append(bytes.TrimSuffix(b, []byte("[")), "null}"...), nil // as kube-apiserver has it, of this list alone
+	}
 	item := c.jsonItems(out, p)
 	for n := range p.items {
 		if err := ended(c.req.Context(), n); err != nil {
@@ -146,6 +150,13 @@ func (c *call) batches(items []*store.Item) func(n int) []*store.Item {
 }
 
 func (c *call) writeJSONList(out output, p *page) error {
+	if len(p.items) == 0 {
+		b, err := c.jsonList(out, p)
+		if err != nil {
+			return err
+		}
+		return writeJSON(c.w, c.req, http.StatusOK, out, b)
+	}
 	head, err := c.listHead(out, p.meta)
 	if err != nil {
 		return err

@@ -19,3 +19,16 @@ func Manifests() []Manifest {
 	}
 	return out
 }
+
+// Fixtures returns the objects that the manifests need: classes, definitions, namespaces and what is in them.
+func Fixtures() []map[string]any {
+	entries, err := baseFS.ReadDir("base/fixtures")
+	if err != nil {
+		panic(err)
+	}
+	var out []map[string]any
+	for _, e := range entries {
+		out = append(out, loadYAML("base/fixtures/"+e.Name()))
+	}
+	return out
+}

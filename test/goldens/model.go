@@ -108,8 +108,8 @@ func splitPointer(p string) []string {
 	return parts
 }
 
-// applyOps edits doc in place and returns it.
-func applyOps(doc any, ops []Op) (any, error) {
+// Apply edits doc in place and returns it.
+func Apply(doc any, ops []Op) (any, error) {
 	var err error
 	for _, op := range ops {
 		if doc, err = applyOp(doc, splitPointer(op.Path), op); err != nil {

@@ -292,7 +292,7 @@ func (r *Runner) request(b Base, q Request, v *vars) (*http.Response, []byte, er
 		}
 	}
 	if q.From != "" || len(q.Body) > 0 || len(q.Ops) > 0 {
-		doc, err := applyOps(doc, q.Ops)
+		doc, err := Apply(doc, q.Ops)
 		if err != nil {
 			return nil, nil, err
 		}

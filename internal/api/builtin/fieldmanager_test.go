@@ -87,15 +87,12 @@ func judge(t testing.TB, w way, types *openapi.TypeConverter) *judged {
 	filters := map[fieldpath.APIVersion]fieldpath.Filter{}
 	c := fieldmanager.Config{
 		Types: counting{types, &j.asked}, Versions: func(context.Context) fieldmanager.Versions { return versions{w} }, Kind: w.kind(w.v), Hub: w.r.Hub, Subresource: w.sub,
-		Reset: w.rules.Reset, Filter: w.rules.ResetFilter, Clock: clock.RealClock{},
+		Reset: w.rules.Reset, Clock: clock.RealClock{},
 	}
 	for _, v := range w.r.Versions {
 		c.Served = append(c.Served, v.GroupVersion)
-		switch gv := fieldpath.APIVersion(v.GroupVersion.String()); {
-		case w.rules.ResetFilter != nil:
-			filters[gv] = w.rules.ResetFilter
-		case w.rules.Reset != nil:
-			filters[gv] = fieldpath.NewExcludeSetFilter(w.rules.Reset)
+		if w.rules.Reset != nil {
+			filters[fieldpath.APIVersion(v.GroupVersion.String())] = fieldpath.NewExcludeSetFilter(w.rules.Reset)
 		}
 	}
 	var err error

@@ -27,6 +27,9 @@ func isPrivileged(c *corev1.SecurityContext) bool {
 
 // podSecurity validates the security context of a pod.
 func (v *validator) podSecurity(e rules.Errors) {
+	if s := v.spec.ShareProcessNamespace; s != nil && *s && v.spec.HostPID {
+		e.Field("shareProcessNamespace").Invalid(true, "ShareProcessNamespace and HostPID cannot both be enabled")
+	}
 	if v.spec.SecurityContext != nil {
 		v.podSecurityContext(v.spec.SecurityContext, e.Field("securityContext"))
 	}
@@ -43,9 +46,6 @@ func (v *validator) podSecurityContext(c *corev1.PodSecurityContext, e rules.Err
 	users(c.RunAsUser, c.RunAsGroup, e)
 	for i, g := range c.SupplementalGroups {
 		e.Field("supplementalGroups").Item(i).Messages(g, validation.IsValidGroupID(g))
-	}
-	if s := v.spec.ShareProcessNamespace; s != nil && *s && v.spec.HostPID {
-		e.Field("shareProcessNamespace").Invalid(true, "ShareProcessNamespace and HostPID cannot both be enabled")
 	}
 	if len(c.Sysctls) > 0 {
 		v.sysctls(c.Sysctls, e.Field("sysctls"))

@@ -41,7 +41,7 @@ func daemonSets(d Deps) *engine.Resource {
 		})},
 		Table: daemonSetTable(),
 		// In kube-apiserver's internal version it is a field of the spec.
-		HiddenAnnotation: appsv1.DeprecatedTemplateGeneration,
+		HiddenAnnotations: []string{appsv1.DeprecatedTemplateGeneration},
 	}
 }
 

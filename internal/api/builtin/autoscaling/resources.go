@@ -52,6 +52,8 @@ func horizontalPodAutoscalers(d Deps) *engine.Resource {
 			ValidateUpdate: validateStatus,
 		})},
 		Table: horizontalPodAutoscalerTable(),
+
+		HiddenAnnotations: v1Annotations,
 	}
 }
 

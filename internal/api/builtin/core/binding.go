@@ -76,11 +76,11 @@ func assign(p *corev1.Pod, b *corev1.Binding, d Deps) error {
 	case b.ResourceVersion != "" && b.ResourceVersion != p.ResourceVersion:
 		return conflict("the resourceVersion in the binding, %s, is not the pod's, %s", b.ResourceVersion, p.ResourceVersion)
 	case p.DeletionTimestamp != nil:
-		return conflict("the pod is being deleted")
+		return conflict("pod %s is being deleted, cannot be assigned to a host", p.Name)
 	case p.Spec.NodeName != "":
 		return conflict("pod %v is already assigned to node %q", p.Name, p.Spec.NodeName)
 	case len(p.Spec.SchedulingGates) > 0:
-		return conflict("scheduling gates hold the pod back")
+		return conflict("pod %v has non-empty .spec.schedulingGates", p.Name)
 	}
 	p.Spec.NodeName = b.Target.Name
 	p.Status.NominatedNodeName = ""

@@ -34,9 +34,6 @@ func limitRanges(d Deps) *engine.Resource {
 }
 
 func defaultLimitRange(l *corev1.LimitRange) {
-	if len(l.Spec.Limits) == 0 {
-		l.Spec.Limits = nil // this is how it is stored and read back
-	}
 	for i := range l.Spec.Limits {
 		item := &l.Spec.Limits[i]
 		if item.Type == corev1.LimitTypeContainer {

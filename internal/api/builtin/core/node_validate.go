@@ -49,8 +49,12 @@ func validateNodeUpdate(_ context.Context, n, old *corev1.Node) field.ErrorList 
 	if len(old.Spec.PodCIDRs) > 0 && !slices.Equal(n.Spec.PodCIDRs, old.Spec.PodCIDRs) {
 		spec.Field("podCIDRs").Forbidden("node updates may not change podCIDR except from \"\" to valid")
 	}
-	if old.Spec.ProviderID != "" && n.Spec.ProviderID != old.Spec.ProviderID {
-		spec.Field("providerID").Forbidden("node updates may not change providerID except from \"\" to valid")
+	switch id := spec.Field("providerID"); {
+	case old.Spec.ProviderID == "" || n.Spec.ProviderID == old.Spec.ProviderID:
+	case n.Spec.ProviderID == "":
+		id.Invalid(nil, "field cannot be cleared once set")
+	default:
+		id.Invalid(nil, "field cannot be modified once set")
 	}
 	if n.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
 		spec.Field("externalID").Forbidden("may not be changed")

@@ -7,7 +7,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/object/features"
@@ -15,7 +14,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
-// ephemeralContainersRules allow only the addition of ephemeral containers.
+// ephemeralContainersRules allow only the addition of ephemeral containers. What else a writer changes is not stored, but as in
+// kube-apiserver field management records it, here and for a resize.
 func ephemeralContainersRules(d Deps) engine.Rules {
 	return engine.Typed[*corev1.Pod]{
 		PrepareUpdate: func(_ context.Context, p, old *corev1.Pod) {
@@ -30,7 +30,6 @@ func ephemeralContainersRules(d Deps) engine.Rules {
 		ValidateUpdate: func(_ context.Context, p, old *corev1.Pod) field.ErrorList {
 			return validateEphemeralContainers(p, old, podOptions(d, old))
 		},
-		ResetFilter: fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers")),
 	}.Rules()
 }
 
@@ -47,12 +46,6 @@ func resizeRules(d Deps) engine.Rules {
 		ValidateUpdate: func(_ context.Context, p, old *corev1.Pod) field.ErrorList {
 			return validateResize(p, old, podOptions(d, old))
 		},
-		ResetFilter: fieldpath.NewIncludeMatcherFilter(
-			fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resources"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "containers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resources"),
-			fieldpath.MakePrefixMatcherOrDie("spec", "initContainers", fieldpath.MatchAnyPathElement(), "resizePolicy"),
-		),
 	}.Rules()
 }
 
@@ -234,7 +227,6 @@ func resizeContainers(s, old *corev1.PodSpec, e rules.Errors) {
 func resizeContainer(c, old *corev1.Container, amounts, e rules.Errors) {
 	amountsRemoved(&c.Resources, &old.Resources, amounts)
 	keepComputeOf(&c.Resources, &old.Resources)
-	c.Resources.Claims = nil // a container with claims always counts as changed
 	if !apiequality.Semantic.DeepEqual(*c, *old) {
 		e.Forbidden("only cpu and memory of containers may be changed")
 	}

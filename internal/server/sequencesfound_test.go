@@ -1,0 +1,85 @@
+package server_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// What random sequences of requests (test/sequences) have found beside kube-apiserver: its answers, asked one by one.
+func TestFoundBySequences(t *testing.T) {
+	t.Parallel()
+	admin := withCustom(t).Config().Transport
+	const ns = "/api/v1/namespaces/ns1/"
+	const configMap = `{"metadata":{"name":"a","generateName":"a-"}}`
+	const event = `{"metadata":{"name":"e"},"eventTime":"2020-01-01T00:00:00.000000Z","action":"a","reason":"r","reportingController":"x.y/z","type":"Normal","regarding":{"kind":"Pod","namespace":"other"}}`
+	for _, c := range []struct {
+		method, path, contentType, body string
+		code                            int
+		says, never                     string
+	}{
+		// A subresource does not make its object, unlike in kube-apiserver.
+		{"PATCH", ns + "services/s/status?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`, 404, "", ""},
+		// A client that names an object and lets a name be generated is told that none was found.
+		{"POST", ns + "configmaps", "application/json", configMap, 201, "", ""},
+		{"POST", ns + "configmaps", "application/json", configMap, 409, `"retryAfterSeconds":1`, ""},
+		{"PUT", ns + "configmaps/a", "application/json", `{"metadata":{"name":"a","uid":"other"}}`, 409, "Key: /registry/configmaps/ns1/a,", ""},
+		{"PUT", ns + "configmaps/a?dryRun=All", "application/json", `{"metadata":{"name":"a","uid":"other"}}`, 409, "Key: /configmaps/ns1/a,", ""},
+		// Events are judged as core's, whatever their version.
+		{"POST", "/apis/events.k8s.io/v1/namespaces/ns1/events", "application/json", event, 422, `"kind":"Event"`, `"group":"events.k8s.io"`},
+		// An empty list is a field that somebody has set.
+		{"POST", ns + "limitranges", "application/json", `{"metadata":{"name":"l"},"spec":{"limits":[]}}`, 201, `"f:limits":{}`, ""},
+		// Annotations of another version are not stored, also if they are applied.
+		{"PATCH", "/apis/autoscaling/v2/namespaces/ns1/horizontalpodautoscalers/h?fieldManager=m", "application/apply-patch+yaml",
+			`{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h","annotations":{"autoscaling.alpha.kubernetes.io/behavior":"{}"}},"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"}}}`,
+			201, `"maxReplicas":3`, `"autoscaling.alpha.kubernetes.io/behavior":"`},
+		{"POST", "/api/v1/nodes", "application/json", `{"metadata":{"name":"n"},"spec":{"providerID":"a"}}`, 201, "", ""},
+		{"PATCH", "/api/v1/nodes/n", "application/merge-patch+json", `{"spec":{"providerID":"b"}}`, 422, `"reason":"FieldValueInvalid"`, "Forbidden"},
+		// Who writes a subresource of a pod manages also what that leaves out.
+		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"p"},"spec":{"automountServiceAccountToken":false,"containers":[{"name":"c","image":"i"}]}}`, 201, "", ""},
+		{"PATCH", ns + "pods/p/ephemeralcontainers", "application/merge-patch+json", `{"spec":{"activeDeadlineSeconds":7}}`, 200, `"subresource":"ephemeralcontainers"`, `"activeDeadlineSeconds":7`},
+		{"PATCH", ns + "pods/p/resize", "application/merge-patch+json", `{"status":{"message":"m"}}`, 200, `"subresource":"resize"`, `"message":"m"`},
+		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"s"},"spec":{"automountServiceAccountToken":false,"hostPID":true,"shareProcessNamespace":true,"containers":[{"name":"c","image":"i"}]}}`, 422, `"field":"spec.shareProcessNamespace"`, ""},
+		// A container with claims is resized as others are.
+		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"q"},"spec":{"automountServiceAccountToken":false,"resourceClaims":[{"name":"g","resourceClaimName":"x"}],"containers":[{"name":"c","image":"i","resources":{"claims":[{"name":"g"}],"requests":{"cpu":"1"}}}]}}`, 201, "", ""},
+		{"PATCH", ns + "pods/q/resize", "application/strategic-merge-patch+json", `{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}]}}`, 200, `"cpu":"2"`, ""},
+	} {
+		code, body := said(t, admin, c.method, c.path, c.contentType, c.body)
+		if code != c.code || !strings.Contains(body, c.says) || c.never != "" && strings.Contains(body, c.never) {
+			t.Errorf("%s %s: %d %s", c.method, c.path, code, body)
+		}
+	}
+	// Nor are they in metadata alone.
+	hpa := `{"metadata":{"name":"g"},"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"behavior":{"scaleUp":{"selectPolicy":"Min"}}}}`
+	if code, body := said(t, admin, "POST", "/apis/autoscaling/v2/namespaces/ns1/horizontalpodautoscalers", "application/json", hpa); code != http.StatusCreated {
+		t.Fatal(code, body)
+	}
+	const old = "/apis/autoscaling/v1/namespaces/ns1/horizontalpodautoscalers/g"
+	for accept, there := range map[string]bool{"": true, ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1": false, ";as=Table;g=meta.k8s.io;v=v1": false} {
+		if code, body := said(t, admin, "GET", old, "", "", "application/json"+accept); code != http.StatusOK || strings.Contains(body, "autoscaling.alpha.kubernetes.io/behavior") != there {
+			t.Errorf("%q: %d %s", accept, code, body)
+		}
+	}
+}
+
+// said is what a server answers.
+func said(t *testing.T, rt http.RoundTripper, method, path, contentType, body string, accept ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://kanzen"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	req.Header["Accept"] = accept
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}

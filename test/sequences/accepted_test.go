@@ -1,0 +1,54 @@
+package sequences
+
+import (
+	"regexp"
+	"slices"
+)
+
+// accepted are differences that are meant to be, with the reasons.
+var accepted = []struct {
+	about, difference, reason string
+}{
+	{`"ignoreStoreReadErrorWithClusterBreakingPotential\\?":true`, `^code: kanzen (409|404).*kube-apiserver 500.*no unsafe deleter provided`,
+		"kanzen can remove unreadable objects of all kinds"},
+	{``, `^\.message: kanzen "(Object 'Kind' is missing|converting )`, "kube-apiserver shows the document, or names its types, in Go's words"},
+	{`/persistentvolumeclaims`, `\.metadata\.resourceVersion: `, "kube-apiserver stores a new claim without a phase, and once more with it, whatever is written"},
+	{`/persistentvolumeclaims.*watch=1`, ``, "the same, in events"},
+	{`/events.*watch=1`, `^events: `, "the managers of an event that kube-apiserver forgets are a write"},
+	{`/events`, `\.metadata\.(managedFields|resourceVersion)`, "kube-apiserver forgets the managers of an event when it is written in the other version"},
+	{`"PATCH".*/scale.*apply-patch`, `^code: kanzen (200|409).*kube-apiserver 500.*invalid group/version: autoscaling/v1`,
+		"kube-apiserver cannot apply the scale of a custom resource that nobody has applied"},
+	{``, `^code: kanzen 4.*kube-apiserver 0 "it panics"`, "kube-apiserver panics"},
+	{`/resourceslices`, `\.metadata\.(generation|resourceVersion|managedFields)`, "kube-apiserver counts a write of fields whose feature is off, before it drops them"},
+	{`/widgets`, `\.metadata\.managedFields.*v1beta1`, "not mended: fields that only this version has are dropped, and kanzen still records who set them"},
+	{`labelSelector=.*limit=1`, `\.metadata\.continue: kanzen nothing`, "kube-apiserver lets clients go on although nothing that is left matches"},
+	{`/resourcequotas`, `\.metadata\.managedFields`, "kube-apiserver's charges to a quota are writes of its status, with a manager"},
+	{`dryRun=All`, `\.metadata\.selfLink: kanzen nothing`, "a dry run shows what would be stored"},
+	{`certificatesigningrequests/[^"]*/approval.*as=Table`, ``, "kube-apiserver makes no table of an approval"},
+	{`/services`, `^\.message: kanzen "node port`, "kube-apiserver shows its own types"},
+	{`/services/[^/"]*/status`, `^code: kanzen 404.*kube-apiserver (201|200|422|409|403)`, "a subresource does not make its object"},
+	{`/services`, `\.spec\.internalTrafficPolicy: kanzen (nothing|"Cluster")`, "kube-apiserver stores what it hides of a service of type ExternalName"},
+	{`"PATCH".*dryRun=All.*apply-patch.*resourceVersion`, `^\.metadata\.resourceVersion: kanzen nothing`, "a dry run's new object has no revision"},
+	{`/serviceaccounts/.*/token`, `\.metadata\.managedFields: kanzen nothing`, "a request for a token is not stored"},
+}
+
+// allowed are the differences of a step without those that are meant to be.
+func allowed(st step, all []difference) []difference {
+	return slices.DeleteFunc(all, func(d difference) bool {
+		for _, a := range accepted {
+			if matches(a.about, st.String()) && matches(a.difference, d.String()) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+var compiled = map[string]*regexp.Regexp{}
+
+func matches(pattern, s string) bool {
+	if compiled[pattern] == nil {
+		compiled[pattern] = regexp.MustCompile(pattern)
+	}
+	return compiled[pattern].MatchString(s)
+}

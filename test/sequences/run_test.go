@@ -1,0 +1,349 @@
+package sequences
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// pair runs sequences on both servers.
+type pair struct {
+	ours, peers server
+	mark        string // of all runs of this test
+	runs        int
+	steps       int // that were sent
+}
+
+// found are the differences of a step; step is -1 for what is stored at the end.
+type found struct {
+	number      int
+	step        step
+	differences []difference
+}
+
+var digits = regexp.MustCompile(`\[\d+\]`)
+
+// signature is what found differences have in common that have one cause, mostly.
+func (f *found) signature() string {
+	if f == nil {
+		return ""
+	}
+	d := f.differences[0]
+	place := digits.ReplaceAllString(d.place, "[]")
+	if d.place == "code" {
+		place += " " + d.ours[:min(3, len(d.ours))] + "≠" + d.peers[:min(3, len(d.peers))]
+	}
+	what := f.step.Method
+	if f.step.Watch {
+		what = "WATCH"
+	}
+	return fmt.Sprint(what, " ", f.step.resource(), " ", strings.TrimPrefix(f.step.Sent, "application/"), " ", place)
+}
+
+// pause is the time that kube-apiserver's informers get after a write that admission reads, in a run that hurries and in one that does not.
+func pause(st step, got answer, slow bool) time.Duration {
+	d := time.Duration(0)
+	r, _, _ := strings.Cut(st.resource(), "/")
+	if st.Method != "GET" && got.code < 300 && slices.Contains([]string{"namespaces", "limitranges", "resourcequotas", "priorityclasses", "storageclasses", "runtimeclasses"}, r) {
+		d = 60 * time.Millisecond
+	}
+	if st.Watch {
+		d = 20 * time.Millisecond
+	}
+	if slow {
+		d = 3*d + 30*time.Millisecond
+	}
+	return d
+}
+
+// run sends a sequence to both servers and returns the first step with differences.
+func (p *pair) run(ctx context.Context, steps []step, slow bool) (*found, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.runs++
+	run := fmt.Sprintf("%s%d", p.mark, p.runs)
+	ours, peers := &side{server: p.ours, run: run, seen: map[string][]metadata{}}, &side{server: p.peers, run: run, seen: map[string][]metadata{}}
+	defer func() {
+		_ = both(ours, peers, func(s *side) error { return s.clean(context.WithoutCancel(ctx), steps) })
+	}()
+	if err := both(ours, peers, func(s *side) error { return s.prepare(ctx) }); err != nil {
+		return nil, err
+	}
+	time.Sleep(pause(step{Method: "POST", Path: "/api/v1/namespaces"}, answer{}, slow))
+	n := newNames()
+	ask := func(st step) ([]difference, answer, error) {
+		p.steps++
+		var answers [2]answer
+		err := both(ours, peers, func(s *side) (err error) {
+			i := 0
+			if s == peers {
+				i = 1
+			}
+			answers[i], err = s.do(ctx, st)
+			return err
+		})
+		if err != nil {
+			return nil, answer{}, fmt.Errorf("%s: %w", st, err)
+		}
+		return allowed(st, n.answers(answers[0], answers[1])), answers[1], nil
+	}
+	for i, st := range steps {
+		if strings.Contains(st.Path, "resourceVersion=0") {
+			time.Sleep(pause(step{Watch: true}, answer{}, slow)) // kube-apiserver answers with what its cache has
+		}
+		d, got, err := ask(st)
+		if err != nil || len(d) > 0 {
+			return &found{i, st, d}, err
+		}
+		time.Sleep(pause(st, got, slow))
+	}
+	if f := events(n, steps, ours, peers); f != nil {
+		return f, nil
+	}
+	for _, path := range touched(steps) {
+		if d, _, err := ask(step{Method: "GET", Path: path}); err != nil || len(d) > 0 {
+			return &found{-1, step{Method: "GET", Path: path}, d}, err
+		}
+	}
+	return nil, nil
+}
+
+// both does something with both servers at a time.
+func both(a, b *side, do func(*side) error) error {
+	var wg sync.WaitGroup
+	var theirs error
+	wg.Go(func() { theirs = do(b) })
+	err := do(a)
+	wg.Wait()
+	if err == nil {
+		err = theirs
+	}
+	return err
+}
+
+// prepare makes the namespace of a run and the account of its pods.
+func (s *side) prepare(ctx context.Context) error {
+	for path, body := range map[string]string{
+		"/api/v1/namespaces": `{"metadata":{"name":"$R"}}`, "/api/v1/namespaces/$R/serviceaccounts": `{"metadata":{"name":"default"}}`} {
+		for range 2 { // the first may be the account
+			if got, err := s.do(ctx, step{Method: "POST", Path: path, Body: body}); err != nil {
+				return err
+			} else if got.code == http.StatusCreated {
+				break
+			}
+			_, _ = s.do(ctx, step{Method: "POST", Path: "/api/v1/namespaces", Body: `{"metadata":{"name":"$R"}}`})
+		}
+	}
+	s.seen = map[string][]metadata{}
+	return nil
+}
+
+// touched are the paths of objects and collections that steps have written.
+func touched(steps []step) []string {
+	var out []string
+	add := func(p string) {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	for _, st := range steps {
+		if st.Method == "GET" {
+			continue
+		}
+		path, _, _ := strings.Cut(st.Path, "?")
+		collection, name := divide(path)
+		if strings.Contains(path, "/namespaces/$R/") {
+			add(collection)
+		} else {
+			add(collection + "?labelSelector=run%3D$R")
+		}
+		if name != "" {
+			add(collection + "/" + name)
+		}
+	}
+	return out
+}
+
+// divide cuts a path of a step after the collection.
+func divide(path string) (collection, name string) {
+	parts := strings.Split(path, "/")
+	n := 5 // "", apis, group, version, plural
+	if parts[1] == "api" {
+		n = 4
+	}
+	if len(parts) > n && parts[n-1] == "namespaces" && parts[n] == "$R" {
+		n += 2
+	}
+	if len(parts) > n {
+		name = parts[n]
+	}
+	return strings.Join(parts[:min(n, len(parts))], "/"), name
+}
+
+// clean removes what would be in the way of other runs: objects without a namespace, and services with their addresses.
+func (s *side) clean(ctx context.Context, steps []step) error {
+	for _, path := range touched(steps) {
+		path, _, _ := strings.Cut(path, "?")
+		collection, name := divide(path)
+		inNamespace := strings.Contains(path, "/namespaces/$R/")
+		switch {
+		case inNamespace && name == "" && strings.HasSuffix(collection, "/services"):
+			if _, err := s.do(ctx, step{Method: "PATCH", Path: collection + "/a", Sent: "application/merge-patch+json", Body: `{"metadata":{"finalizers":null}}`}); err != nil {
+				return err
+			}
+			if _, err := s.do(ctx, step{Method: "PATCH", Path: collection + "/b", Sent: "application/merge-patch+json", Body: `{"metadata":{"finalizers":null}}`}); err != nil {
+				return err
+			}
+			if _, err := s.do(ctx, step{Method: "DELETE", Path: collection}); err != nil {
+				return err
+			}
+		case !inNamespace && name == "" && !strings.HasSuffix(collection, "/namespaces"): // those with generated names
+			if _, err := s.do(ctx, step{Method: "DELETE", Path: collection + "?labelSelector=run%3D$R"}); err != nil {
+				return err
+			}
+		case !inNamespace && name != "":
+			if _, err := s.do(ctx, step{Method: "DELETE", Path: path + "?gracePeriodSeconds=0"}); err != nil {
+				return err
+			}
+			if _, err := s.do(ctx, step{Method: "PATCH", Path: path, Sent: "application/merge-patch+json", Body: `{"metadata":{"finalizers":null}}`}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// events compares those of the watches, once they are the same or nothing comes any more.
+func events(n *names, steps []step, ours, peers *side) *found {
+	i := 0
+	for number, st := range steps {
+		if !st.Watch {
+			continue
+		}
+		a, b := ours.watches[i], peers.watches[i]
+		i++
+		if a.first.code != http.StatusOK {
+			continue // it was compared
+		}
+		var x, y []any
+		for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			x, y = told(a), told(b)
+			if len(x) == len(y) || time.Now().After(deadline) {
+				break
+			}
+		}
+		a.cancel()
+		b.cancel()
+		d := n.values("", x, y)
+		if len(x) != len(y) {
+			d = []difference{{"events", summary(x), summary(y)}}
+		}
+		if d = allowed(st, d); len(d) > 0 {
+			return &found{number, st, d}
+		}
+	}
+	return nil
+}
+
+// summary is the types and objects of events.
+func summary(events []any) string {
+	var out []string
+	for _, e := range events {
+		m, _ := e.(map[string]any)
+		out = append(out, fmt.Sprint(m["type"], " ", subject(e)))
+	}
+	return strings.Join(out, ", ")
+}
+
+// told are a watch's events without bookmarks, which come when servers like, but the one after the initial events.
+func told(w *watch) []any {
+	events, ended := w.state()
+	var out []any
+	for _, e := range events {
+		e := clone(e)
+		m, _ := e.(map[string]any)
+		o, _ := m["object"].(map[string]any)
+		meta, _ := o["metadata"].(map[string]any)
+		if m["type"] == "BOOKMARK" {
+			if meta["annotations"] == nil {
+				continue
+			}
+			m["object"] = map[string]any{"kind": o["kind"], "annotations": meta["annotations"]}
+		}
+		if o["kind"] == "Table" {
+			delete(meta, "resourceVersion")
+		}
+		out = append(out, e)
+	}
+	// A collection is deleted in any order: the events of each object are compared by themselves.
+	slices.SortStableFunc(out, func(a, b any) int { return strings.Compare(subject(a), subject(b)) })
+	out = slices.Collect(func(yield func(any) bool) {
+		for i, e := range out {
+			if !(i+1 < len(out) && endsNow(e, out[i+1])) && !yield(e) {
+				return
+			}
+		}
+	})
+	if ended {
+		out = append(out, "ended")
+	}
+	return out
+}
+
+// endsNow says that an event is the mark of a deletion that the next event completes: kanzen makes both in one write.
+func endsNow(event, next any) bool {
+	m, _ := event.(map[string]any)
+	o, _ := m["object"].(map[string]any)
+	meta, _ := o["metadata"].(map[string]any)
+	n, _ := next.(map[string]any)
+	return m["type"] == "MODIFIED" && n["type"] == "DELETED" && subject(event) == subject(next) && meta["deletionGracePeriodSeconds"] == 0.0 && meta["finalizers"] == nil
+}
+
+// subject is the name of an event's object, with what differs from server to server made the same.
+func subject(event any) string {
+	m, _ := event.(map[string]any)
+	o, _ := m["object"].(map[string]any)
+	if rows, _ := o["rows"].([]any); len(rows) == 1 {
+		row, _ := rows[0].(map[string]any)
+		o, _ = row["object"].(map[string]any)
+	}
+	meta, _ := o["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	return chosen.ReplaceAllStringFunc(name, func(s string) string { return strings.TrimRight(s, "bcdfghjklmnpqrstvwxz2456789") })
+}
+
+// shrink drops steps and edits as long as the difference stays.
+func (p *pair) shrink(ctx context.Context, steps []step, f *found) ([]step, *found, error) {
+	if f.number >= 0 && !f.step.Watch {
+		steps = steps[:f.number+1]
+	}
+	try := func(fewer []step) bool {
+		got, err := p.run(ctx, fewer, true)
+		if err != nil || got.signature() != f.signature() {
+			return false
+		}
+		steps, f = fewer, got
+		return true
+	}
+	for size := max(1, len(steps)/4); size > 0; size /= 2 {
+		for at := len(steps) - size; at >= 0; at -= size {
+			if at = min(at, len(steps)-size); at < 0 {
+				break
+			}
+			try(slices.Concat(steps[:at], steps[at+size:]))
+		}
+	}
+	for i := 0; i < len(steps); i++ {
+		for j := len(steps[i].Edits) - 1; j >= 0; j-- {
+			fewer := clone(steps)
+			fewer[i].Edits = slices.Delete(fewer[i].Edits, j, j+1)
+			try(fewer)
+		}
+	}
+	return steps, f, ctx.Err()
+}

@@ -1,0 +1,190 @@
+package sequences
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kanzen-io/kanzen/test/goldens"
+	"github.com/kanzen-io/kanzen/test/peer"
+)
+
+var (
+	number = flag.Int("sequences", 30, "how many sequences to run")
+	seed   = flag.Uint64("seed", 1, "of the first sequence")
+	replay = flag.String("replay", "", "a file of steps, one a line, to run instead")
+	about  = flag.String("kinds", "", "only of these kinds, with commas between")
+)
+
+// program is kanzen under the name kube-apiserver.
+var program string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "kanzen-sequences-")
+	if err == nil {
+		program = filepath.Join(dir, "kube-apiserver")
+		if built := os.Getenv("KANZEN"); built != "" {
+			err = os.Symlink(built, program)
+		} else {
+			build := exec.Command("go", "build", "-o", program, "./cmd/kanzen")
+			build.Dir, build.Stderr = "../..", os.Stderr
+			err = build.Run()
+		}
+	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// start starts both servers, with what the manifests need.
+func start(t *testing.T) (*pair, []*kind) {
+	t.Helper()
+	flags := []string{"--service-cluster-ip-range=10.0.0.0/16,fd00:1::/108"}
+	etcds := []string{peer.Etcd(t), peer.Etcd(t)}
+	theirs := peer.StartOn(t, etcds[0], flags...)
+	ours := peer.StartProgram(t, program, etcds[1], "", peer.FreePort(t), flags...)
+	kinds := func() []*kind { k, err := readKinds(t.Context(), theirs); fail(t, err); return k }
+	p := &pair{mark: "q"}
+	var err error
+	p.ours, err = newServer(ours)
+	fail(t, err)
+	p.peers, err = newServer(theirs)
+	fail(t, err)
+	for _, s := range []server{p.ours, p.peers} {
+		fail(t, s.fixtures(t.Context()))
+	}
+	return p, kinds()
+}
+
+func fail(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fixtures makes the classes and definitions that manifests name.
+func (s server) fixtures(ctx context.Context) error {
+	where := map[string]string{"PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses", "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+		"StorageClass": "/apis/storage.k8s.io/v1/storageclasses", "VolumeAttributesClass": "/apis/storage.k8s.io/v1/volumeattributesclasses",
+		"CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"}
+	side := &side{server: s, seen: map[string][]metadata{}}
+	for _, o := range goldens.Fixtures() {
+		path := where[fmt.Sprint(o["kind"])]
+		if path == "" {
+			continue
+		}
+		got, err := side.do(ctx, step{Method: "POST", Path: path, Body: text(o)})
+		if err != nil || got.code != http.StatusCreated {
+			return fmt.Errorf("%v %v: %w", path, got, err)
+		}
+	}
+	for _, path := range []string{"/apis/example.test/v1/widgets", "/apis/example.test/v1/gizmos"} {
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			got, err := side.do(ctx, step{Method: "GET", Path: path})
+			if err == nil && got.code == http.StatusOK {
+				break
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%s: %v %w", path, got, err)
+			}
+		}
+	}
+	return nil
+}
+
+// TestSequences runs random sequences on both servers.
+func TestSequences(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kube-apiserver takes five seconds to start")
+	}
+	p, kinds := start(t)
+	if *replay != "" {
+		f, err := p.run(t.Context(), readSteps(t, *replay), true)
+		fail(t, err)
+		if f != nil {
+			t.Error(f)
+		}
+		return
+	}
+	if *about != "" {
+		var only []*kind
+		for _, k := range kinds {
+			if strings.Contains(","+*about+",", ","+k.kind+",") {
+				only = append(only, k)
+			}
+		}
+		kinds = only
+	}
+	met := map[string]int{}
+	for i := range uint64(*number) {
+		g := &generator{Rand: rand.New(rand.NewPCG(*seed+i, 0)), kinds: kinds}
+		steps := g.sequence()
+		f, err := p.run(t.Context(), steps, false)
+		fail(t, err)
+		if f == nil {
+			continue
+		}
+		if f, err = p.run(t.Context(), steps, true); err != nil || f == nil {
+			fail(t, err)
+			continue // a matter of time
+		}
+		sign := f.signature()
+		if met[sign]++; met[sign] > 1 {
+			continue
+		}
+		steps, f, err = p.shrink(t.Context(), steps, f)
+		fail(t, err)
+		t.Errorf("seed %d: %s\n%v\n%s", *seed+i, sign, f, script(steps))
+	}
+	t.Logf("%d sequences, %d steps, differences %v", *number, p.steps, met)
+}
+
+func (f *found) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "after step %d, %s:", f.number, f.step)
+	for _, d := range f.differences {
+		fmt.Fprintf(&b, "\n    %s", d)
+	}
+	return b.String()
+}
+
+func script(steps []step) string {
+	var b strings.Builder
+	for _, s := range steps {
+		b.WriteString("  " + s.String() + "\n")
+	}
+	return b.String()
+}
+
+func readSteps(t *testing.T, file string) []step {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	fail(t, err)
+	var out []step
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		if line := bytes.TrimSpace(lines.Bytes()); len(line) > 0 {
+			var s step
+			fail(t, json.Unmarshal(line, &s))
+			out = append(out, s)
+		}
+	}
+	return out
+}

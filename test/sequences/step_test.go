@@ -1,0 +1,71 @@
+package sequences
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/kanzen-io/kanzen/test/goldens"
+)
+
+// step is a request of a sequence. In each of its texts $R stands for the name of the run.
+type step struct {
+	Method string `json:"method"`
+	Path   string `json:"path"`             // with its query
+	Sent   string `json:"sent,omitempty"`   // the type of the body
+	Accept string `json:"accept,omitempty"` // the types of the answer
+	Body   string `json:"body,omitempty"`
+	// From is the path of the object that is read just before, and whose change by Edits is the body.
+	From  string       `json:"from,omitempty"`
+	Edits []goldens.Op `json:"edits,omitempty"`
+	// Watch is a watch: its events are compared when the sequence has ended.
+	Watch bool `json:"watch,omitempty"`
+}
+
+func (s step) String() string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(b))
+}
+
+// resource is what a step is about, as messages name it: the plural and the subresource.
+func (s step) resource() string {
+	path, _, _ := strings.Cut(s.Path, "?")
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	skip := 3 // apis, group, version
+	if parts[0] == "api" {
+		skip = 2
+	}
+	parts = parts[min(skip, len(parts)):]
+	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "finalize" && parts[2] != "status" {
+		parts = parts[2:]
+	}
+	if len(parts) == 0 {
+		return path
+	}
+	if len(parts) > 2 {
+		return parts[0] + "/" + parts[2]
+	}
+	return parts[0]
+}
+
+// decode reads a number of the JSON that people write.
+func decode(data []byte) (any, error) {
+	var v any
+	err := json.Unmarshal(data, &v)
+	return v, err
+}
+
+func clone[T any](v T) T {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("%v: %v", v, err))
+	}
+	var out T
+	if err := json.Unmarshal(b, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
