@@ -6,12 +6,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
 	"github.com/kanzen-io/kanzen/internal/object/features"
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
@@ -31,7 +31,7 @@ func (d Deps) validateUpdate(_ context.Context, s, old *discoveryv1.EndpointSlic
 	errs := rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta)
 	errs = append(errs, slice(s)...)
 	// Stored endpoints stay valid while they do not change.
-	if !apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
+	if !equal.Objects(&s.Endpoints, &old.Endpoints) {
 		errs = append(errs, d.endpoints(s)...)
 	}
 	e := rules.At(nil)
