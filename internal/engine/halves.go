@@ -4,7 +4,7 @@ import (
 	"context"
 	"reflect"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -25,7 +25,7 @@ func (h half) of(obj Object) reflect.Value { return reflect.ValueOf(obj).Elem().
 
 // differs compares the half in two objects.
 func (h half) differs(obj, old Object) bool {
-	return !apiequality.Semantic.DeepEqual(h.of(obj).Addr().Interface(), h.of(old).Addr().Interface())
+	return !equal.Objects(h.of(obj).Addr().Interface(), h.of(old).Addr().Interface())
 }
 
 // keeping returns rules whose updates leave a half as it is stored. The rules' own preparation comes afterwards.

@@ -5,6 +5,9 @@ import (
 	"reflect"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/kanzen-io/kanzen/internal/object/apitype"
 )
 
@@ -75,6 +78,8 @@ func (d *decoder) value(t *apitype.Type, v reflect.Value) bool {
 			return d.null()
 		case t.Kind == apitype.Strings:
 			return d.texts(v.Addr().Interface().(*map[string]string))
+		case t.Kind == apitype.Quantities:
+			return d.quantities(t, v.Addr().Interface().(*corev1.ResourceList))
 		}
 		return d.entries(t, v)
 	case apitype.Bool, apitype.Int, apitype.Uint, apitype.Float, apitype.Bytes, apitype.Time:
@@ -115,13 +120,21 @@ func cheap(text []byte) bool {
 	return !strings.Contains(s, `\`) && apitype.BoundQuantity(s) == nil
 }
 
+// fewBytes is room for the first items of a list, so that a list of small ones does not grow with each of them.
+const fewBytes = 128
+
 func (d *decoder) list(t *apitype.Type, v reflect.Value) bool {
 	if d.next() != '[' {
 		return d.null()
 	}
 	n := 0
 	ok := d.items(func() bool {
-		v.Grow(1)
+		if room := 1; n == v.Cap() {
+			if n == 0 {
+				room = max(1, fewBytes/int(max(1, t.Elem.Size)))
+			}
+			v.Grow(room)
+		}
 		v.SetLen(n + 1)
 		n++
 		return d.value(t.Elem, v.Index(n-1))
@@ -141,6 +154,21 @@ func (d *decoder) texts(to *map[string]string) bool {
 		}
 		text, ok := d.text()
 		texts[d.kept(name)] = text
+		return ok
+	})
+}
+
+func (d *decoder) quantities(t *apitype.Type, to *corev1.ResourceList) bool {
+	list := corev1.ResourceList{}
+	*to = list
+	var q resource.Quantity
+	return d.members(func(name string) bool {
+		if _, twice := list[corev1.ResourceName(name)]; twice {
+			return false
+		}
+		q = resource.Quantity{}
+		ok := d.value(t.Elem, reflect.ValueOf(&q).Elem())
+		list[corev1.ResourceName(d.kept(name))] = q
 		return ok
 	})
 }

@@ -28,19 +28,31 @@ func Containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 	}
 }
 
-// ContainersAt is Containers with the path of each container, below the pod spec.
-func ContainersAt(spec *corev1.PodSpec, path *field.Path) iter.Seq2[*field.Path, *corev1.Container] {
-	return func(yield func(*field.Path, *corev1.Container) bool) {
+// ContainerPlace is where a container is. Its path is made when somebody asks for it.
+type ContainerPlace struct {
+	spec  *field.Path
+	list  string
+	index int
+}
+
+// Path returns the path of the container.
+func (p ContainerPlace) Path() *field.Path { return p.spec.Child(p.list).Index(p.index) }
+
+// Child returns the path of something in the container.
+func (p ContainerPlace) Child(name string, more ...string) *field.Path {
+	return p.Path().Child(name, more...)
+}
+
+// ContainersAt is Containers with the place of each container, below the path of the pod spec.
+func ContainersAt(spec *corev1.PodSpec, path *field.Path) iter.Seq2[ContainerPlace, *corev1.Container] {
+	return func(yield func(ContainerPlace, *corev1.Container) bool) {
 		n := 0
 		for c := range Containers(spec) {
-			var at *field.Path
-			switch i, regular := n-len(spec.InitContainers), len(spec.Containers); {
-			case i < 0:
-				at = path.Child("initContainers").Index(n)
-			case i < regular:
-				at = path.Child("containers").Index(i)
-			default:
-				at = path.Child("ephemeralContainers").Index(i - regular)
+			at := ContainerPlace{path, "initContainers", n}
+			if i := n - len(spec.InitContainers); i >= len(spec.Containers) {
+				at.list, at.index = "ephemeralContainers", i-len(spec.Containers)
+			} else if i >= 0 {
+				at.list, at.index = "containers", i
 			}
 			n++
 			if !yield(at, c) {

@@ -273,7 +273,7 @@ func requiredOneOfHere[T ~string](e rules.Errors, value T, allowed []T) {
 		e.Required("")
 		return
 	}
-	e.AddError(field.NotSupported(e.Path, value, allowed))
+	e.AddError(field.NotSupported(e.Path(), value, allowed))
 }
 
 // restartRules validates a container's restart policy and restart rules.
@@ -287,7 +287,7 @@ func restartRules(c *corev1.Container, init bool, e rules.Errors) {
 		}
 	}
 	if len(c.RestartPolicyRules) > 20 {
-		e.AddError(field.TooMany(e.Path.Child("restartPolicyRules"), len(c.RestartPolicyRules), 20))
+		e.AddError(field.TooMany(e.Path().Child("restartPolicyRules"), len(c.RestartPolicyRules), 20))
 	}
 	for i, r := range c.RestartPolicyRules {
 		item := e.Field("restartPolicyRules").Item(i)
@@ -299,7 +299,7 @@ func restartRules(c *corev1.Container, init bool, e rules.Errors) {
 		}
 		rules.OneOf(codes, "operator", r.ExitCodes.Operator, exitCodeOperators)
 		if n := len(r.ExitCodes.Values); n > 255 {
-			e.AddError(field.TooMany(codes.Path.Child("values"), n, 255))
+			e.AddError(field.TooMany(codes.Path().Child("values"), n, 255))
 		}
 	}
 }

@@ -97,7 +97,7 @@ func fileKeyRef(r *corev1.FileKeySelector, e rules.Errors) {
 
 // fileEnv checks that environment files are in volumes of this pod that its own containers write.
 func (v *validator) fileEnv(e rules.Errors) {
-	for path, c := range ContainersAt(v.spec, e.Path) {
+	for path, c := range ContainersAt(v.spec, e.Path()) {
 		for i := range c.Env {
 			from := c.Env[i].ValueFrom
 			if from == nil || from.FileKeyRef == nil {
@@ -194,7 +194,7 @@ func resourceFieldRef(r *corev1.ResourceFieldSelector, inVolume bool, e rules.Er
 	case r.Resource == "":
 		e.Field("resource").Required("")
 	case !hugePages && !slices.Contains(containerResources, r.Resource):
-		e.AddError(field.NotSupported(e.Path.Child("resource"), r.Resource, containerResources))
+		e.AddError(field.NotSupported(e.Path().Child("resource"), r.Resource, containerResources))
 	}
 	if r.Divisor.IsZero() {
 		return

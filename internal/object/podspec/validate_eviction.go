@@ -25,7 +25,7 @@ func (v *validator) evictionResponders(e rules.Errors) {
 		return
 	}
 	if len(list) > maxResponders {
-		e.AddError(field.TooMany(e.Path, len(list), maxResponders))
+		e.AddError(field.TooMany(e.Path(), len(list), maxResponders))
 		return
 	}
 	seen := map[string]bool{}
@@ -57,7 +57,7 @@ func evictionResponder(r *corev1.EvictionResponder, e rules.Errors) {
 		if rules.OfKubernetes(r.Name) {
 			at.Invalid(r.Name, "domain names *.k8s.io, *.kubernetes.io are reserved")
 		}
-		e.Add(validate.PrefixedLabelKey(context.Background(), operation.Operation{}, at.Path, &r.Name, nil))
+		e.Add(validate.PrefixedLabelKey(context.Background(), operation.Operation{}, at.Path(), &r.Name, nil))
 	}
 	switch p, at := r.Priority, e.Field("priority"); {
 	case p == nil:

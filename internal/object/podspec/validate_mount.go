@@ -53,7 +53,7 @@ func (v *validator) bindMountOptions(m *corev1.VolumeMount, e rules.Errors) {
 	seen := map[string]bool{}
 	for i, o := range m.BindMountOptions {
 		if !slices.Contains(bindMountOptions, o) {
-			e.AddError(field.NotSupported(e.Path.Index(i), o, bindMountOptions))
+			e.AddError(field.NotSupported(e.Path().Index(i), o, bindMountOptions))
 		}
 		if seen[o] {
 			e.Item(i).Duplicate(o)

@@ -23,7 +23,7 @@ func (v *validator) operatingSystem(e rules.Errors) {
 	case os.Name == corev1.Windows:
 		v.windows(e)
 	default:
-		e.AddError(field.NotSupported(e.Path.Child("os"), os.Name, []corev1.OSName{corev1.Linux, corev1.Windows}))
+		e.AddError(field.NotSupported(e.Path().Child("os"), os.Name, []corev1.OSName{corev1.Linux, corev1.Windows}))
 	}
 }
 
@@ -32,7 +32,7 @@ func (v *validator) linux(e rules.Errors) {
 	if c := v.spec.SecurityContext; c != nil && c.WindowsOptions != nil {
 		e.Field("securityContext").Field("windowsOptions").Forbidden(why)
 	}
-	for path, c := range ContainersAt(v.spec, e.Path) {
+	for path, c := range ContainersAt(v.spec, e.Path()) {
 		if c.SecurityContext != nil && c.SecurityContext.WindowsOptions != nil {
 			e.Elsewhere(path.Child("securityContext", "windowsOptions")).Forbidden(why)
 		}
@@ -63,7 +63,7 @@ func (v *validator) windows(e rules.Errors) {
 		"supplementalGroupsPolicy": c.SupplementalGroupsPolicy != nil,
 		"seLinuxChangePolicy":      c.SELinuxChangePolicy != nil,
 	})
-	for path, container := range ContainersAt(s, e.Path) {
+	for path, container := range ContainersAt(s, e.Path()) {
 		c := container.SecurityContext
 		if c == nil {
 			continue
@@ -98,7 +98,7 @@ func (v *validator) hostProcess(e rules.Errors) {
 		pod = c.WindowsOptions.HostProcess
 	}
 	all, host := 0, 0
-	for path, container := range ContainersAt(v.spec, e.Path) {
+	for path, container := range ContainersAt(v.spec, e.Path()) {
 		all++
 		own := pod
 		if c := container.SecurityContext; c != nil && c.WindowsOptions != nil && c.WindowsOptions.HostProcess != nil {

@@ -42,7 +42,7 @@ func podCertificate(c *corev1.PodCertificateProjection, claim func(string), e ru
 	rules.SignerName(c.SignerName, e.Field("signerName"))
 	e.UserAnnotations("userAnnotations", c.UserAnnotations)
 	if !slices.Contains(keyTypes, c.KeyType) {
-		e.AddError(field.NotSupported(e.Path.Child("keyType"), c.KeyType, keyTypes))
+		e.AddError(field.NotSupported(e.Path().Child("keyType"), c.KeyType, keyTypes))
 	}
 	if s := c.MaxExpirationSeconds; s != nil {
 		// Conformance compares these words.

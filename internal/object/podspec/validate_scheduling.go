@@ -35,7 +35,7 @@ func (v *validator) scheduling(e rules.Errors) {
 		v.topologySpread(s.TopologySpreadConstraints, e.Field("topologySpreadConstraints"))
 	}
 	if len(s.Tolerations) > 0 {
-		e.Add(ValidateTolerations(s.Tolerations, e.Path.Child("tolerations"), v.Options))
+		e.Add(ValidateTolerations(s.Tolerations, e.Path().Child("tolerations"), v.Options))
 	}
 	if s.Overhead != nil {
 		v.resources(&corev1.ResourceRequirements{Limits: s.Overhead}, rules.Errors.ContainerResourceName, e.Field("overhead"))

@@ -107,7 +107,7 @@ func (v *validator) userNamespace(e rules.Errors) {
 	if v.AllowDevicesWithUserNamespaces {
 		return
 	}
-	for path, c := range ContainersAt(s, e.Path) {
+	for path, c := range ContainersAt(s, e.Path()) {
 		if len(c.VolumeDevices) > 0 {
 			e.Elsewhere(path.Child("volumeDevices")).Forbidden(why)
 		}

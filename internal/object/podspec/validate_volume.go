@@ -13,7 +13,7 @@ import (
 func (v *validator) volumes(e rules.Errors) {
 	v.sources = make(map[string]*corev1.VolumeSource, len(v.spec.Volumes))
 	for i := range v.spec.Volumes {
-		vol, item := &v.spec.Volumes[i], rules.At(e.Path.Index(i))
+		vol, item := &v.spec.Volumes[i], e.Item(i).Apart()
 		v.volumeSource(vol, item)
 		if item.Present("name", vol.Name) {
 			item.DNSLabel("name", vol.Name)

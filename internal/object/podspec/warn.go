@@ -27,18 +27,21 @@ func WarnTemplate(path *field.Path, t, _ *corev1.PodTemplateSpec) []string {
 	if t == nil {
 		return nil
 	}
-	w := &warner{path: path, spec: &t.Spec, meta: &t.ObjectMeta}
+	w := &warner{path: path, at: path.Child("spec"), spec: &t.Spec, meta: &t.ObjectMeta}
 	return w.all(true)
 }
 
+var podSpec = field.NewPath("spec")
+
 // WarnPod returns the warnings about a new pod.
 func WarnPod(p *corev1.Pod) []string {
-	w := &warner{spec: &p.Spec, meta: &p.ObjectMeta}
+	w := &warner{at: podSpec, spec: &p.Spec, meta: &p.ObjectMeta}
 	return w.all(false)
 }
 
 type warner struct {
 	path *field.Path // of the template, nil for a pod
+	at   *field.Path // of the spec
 	spec *corev1.PodSpec
 	meta *metav1.ObjectMeta
 	list []string
@@ -65,10 +68,10 @@ func (w *warner) warn(path *field.Path, format string, args ...any) {
 }
 
 // deadAnnotations no longer have an effect.
-var deadAnnotations = map[string]string{
-	"scheduler.alpha.kubernetes.io/critical-pod":  `non-functional in v1.16+; use the "priorityClassName" field instead`,
-	"security.alpha.kubernetes.io/sysctls":        `non-functional in v1.11+; use the "sysctls" field instead`,
-	"security.alpha.kubernetes.io/unsafe-sysctls": `non-functional in v1.11+; use the "sysctls" field instead`,
+var deadAnnotations = []struct{ key, advice string }{
+	{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
+	{"security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
+	{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 }
 
 func (w *warner) annotations(template bool) {
@@ -76,9 +79,9 @@ func (w *warner) annotations(template bool) {
 		return
 	}
 	at := w.path.Child("metadata", "annotations")
-	for _, key := range slices.Sorted(maps.Keys(deadAnnotations)) {
-		if _, found := w.meta.Annotations[key]; found {
-			w.warn(at.Key(key), "%s", deadAnnotations[key])
+	for _, dead := range deadAnnotations {
+		if _, found := w.meta.Annotations[dead.key]; found {
+			w.warn(at.Key(dead.key), "%s", dead.advice)
 		}
 	}
 	seccomp := func(key string, is *corev1.SeccompProfile) {
@@ -192,23 +195,23 @@ func (w *warner) duplicates() {
 
 // amounts warns about fractional bytes.
 func (w *warner) amounts() {
-	fractions := func(list corev1.ResourceList, at *field.Path) {
+	fractions := func(list corev1.ResourceList, at func() *field.Path) {
 		for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 			if q, found := list[name]; found && !rules.IsWhole(q) {
-				w.list = append(w.list, rules.WarnFraction(at.Key(string(name)), q.String()))
+				w.list = append(w.list, rules.WarnFraction(at().Key(string(name)), q.String()))
 			}
 		}
 	}
-	fractions(w.spec.Overhead, w.path.Child("spec", "overhead"))
-	for at, c := range ContainersAt(w.spec, w.path.Child("spec")) {
-		fractions(c.Resources.Limits, at.Child("resources", "limits"))
-		fractions(c.Resources.Requests, at.Child("resources", "requests"))
+	fractions(w.spec.Overhead, func() *field.Path { return w.at.Child("overhead") })
+	for at, c := range ContainersAt(w.spec, w.at) {
+		fractions(c.Resources.Limits, func() *field.Path { return at.Child("resources", "limits") })
+		fractions(c.Resources.Requests, func() *field.Path { return at.Child("resources", "requests") })
 	}
 }
 
 // environment warns about variables that replace an earlier one of the same name without using its value.
 func (w *warner) environment() {
-	for at, c := range ContainersAt(w.spec, w.path.Child("spec")) {
+	for at, c := range ContainersAt(w.spec, w.at) {
 		if len(c.Env) < 2 {
 			continue
 		}

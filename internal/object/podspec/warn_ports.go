@@ -20,18 +20,21 @@ type portKey struct {
 
 type portAt struct {
 	*corev1.ContainerPort
-	at *field.Path
+	in    ContainerPlace
+	index int
 }
+
+func (p portAt) at() *field.Path { return p.in.Child("ports").Index(p.index) }
 
 // ports warns about container ports that repeat or contradict each other.
 func (w *warner) ports() {
 	seen := map[portKey][]portAt{}
-	names := map[string]*field.Path{}
-	for path, c := range ContainersAt(w.spec, w.path.Child("spec")) {
+	names := map[string]portAt{}
+	for path, c := range ContainersAt(w.spec, w.at) {
 		for i := range c.Ports {
-			p := portAt{&c.Ports[i], path.Child("ports").Index(i)}
+			p := portAt{&c.Ports[i], path, i}
 			if p.HostIP != "" && p.HostPort == 0 {
-				w.warn(p.at, "hostIP set without hostPort")
+				w.warn(p.at(), "hostIP set without hostPort")
 			}
 			key := portKey{p.ContainerPort.ContainerPort, p.Protocol}
 			for _, other := range seen[key] {
@@ -42,9 +45,9 @@ func (w *warner) ports() {
 				continue
 			}
 			if first, found := names[p.Name]; found {
-				w.warn(p.at, "duplicate port name %q with %s, services and probes that select ports by name will use %s", p.Name, first, first)
+				w.warn(p.at(), "duplicate port name %q with %s, services and probes that select ports by name will use %s", p.Name, first.at(), first.at())
 			} else {
-				names[p.Name] = p.at
+				names[p.Name] = p
 			}
 		}
 	}
@@ -53,10 +56,10 @@ func (w *warner) ports() {
 func (w *warner) portPair(p, other portAt) {
 	switch {
 	case p.HostIP == other.HostIP && p.HostPort == other.HostPort:
-		w.warn(p.at, "duplicate port definition with %s", other.at)
+		w.warn(p.at(), "duplicate port definition with %s", other.at())
 	case p.HostPort == 0 || other.HostPort == 0:
-		w.warn(p.at, "overlapping port definition with %s", other.at)
+		w.warn(p.at(), "overlapping port definition with %s", other.at())
 	case p.HostPort == other.HostPort && (p.HostIP == "") != (other.HostIP == ""):
-		w.warn(p.at, "dangerously ambiguous port definition with %s", other.at)
+		w.warn(p.at(), "dangerously ambiguous port definition with %s", other.at())
 	}
 }

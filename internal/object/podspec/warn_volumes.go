@@ -13,10 +13,10 @@ import (
 func (w *warner) volumes() {
 	for i := range w.spec.Volumes {
 		v := &w.spec.Volumes[i]
-		at := w.path.Child("spec", "volumes").Index(i)
+		at := func() *field.Path { return w.at.Child("volumes").Index(i) }
 		w.deprecatedSource(&v.VolumeSource, at)
 		if e := v.Ephemeral; e != nil && e.VolumeClaimTemplate != nil {
-			w.list = append(w.list, rules.WarnClaimSpec(&e.VolumeClaimTemplate.Spec, at.Child("ephemeral", "volumeClaimTemplate", "spec"))...)
+			w.list = append(w.list, rules.WarnClaimSpec(&e.VolumeClaimTemplate.Spec, at().Child("ephemeral", "volumeClaimTemplate", "spec"))...)
 		}
 	}
 	for i := range w.spec.Volumes {
@@ -24,7 +24,7 @@ func (w *warner) volumes() {
 	}
 }
 
-func (w *warner) deprecatedSource(v *corev1.VolumeSource, at *field.Path) {
+func (w *warner) deprecatedSource(v *corev1.VolumeSource, at func() *field.Path) {
 	for _, d := range [...]struct {
 		used         bool
 		name, advice string
@@ -40,7 +40,7 @@ func (w *warner) deprecatedSource(v *corev1.VolumeSource, at *field.Path) {
 		{v.RBD != nil, "rbd", "deprecated in v1.28, non-functional in v1.31+"},
 	} {
 		if d.used {
-			w.warn(at.Child(d.name), "%s", d.advice)
+			w.warn(at().Child(d.name), "%s", d.advice)
 		}
 	}
 }

@@ -6,74 +6,77 @@ import (
 
 // Errors collects the errors in a value. It knows the value's path; Field, Item and Key step into the value and report
 // to the same list.
-//
-// Validation mostly finds nothing, so the methods with a field's name create its path only to report an error.
 type Errors struct {
-	Path   *field.Path
-	list   *field.ErrorList
+	at     *place
+	found  *found
 	sloppy bool
 }
 
 // At starts to collect errors about the value at path.
-func At(path *field.Path) Errors { return Errors{Path: path, list: new(field.ErrorList)} }
+func At(path *field.Path) Errors { return Errors{found: new(found)}.Elsewhere(path) }
+
+// Path returns the path of the value.
+func (e Errors) Path() *field.Path { return e.at.path() }
 
 // List returns the collected errors.
-func (e Errors) List() field.ErrorList { return *e.list }
+func (e Errors) List() field.ErrorList { return e.found.list }
 
 // Apart starts a list of its own.
-func (e Errors) Apart() Errors { return Errors{e.Path, new(field.ErrorList), e.sloppy} }
+func (e Errors) Apart() Errors { return Errors{e.at, new(found), e.sloppy} }
 
 // Sloppy says whether IP and CIDR take forms that are no longer valid, such as leading zeros, in the whole of the value.
-func (e Errors) Sloppy(sloppy bool) Errors { return Errors{e.Path, e.list, sloppy} }
+func (e Errors) Sloppy(sloppy bool) Errors { return Errors{e.at, e.found, sloppy} }
 
 // Field steps into a field.
-func (e Errors) Field(name string) Errors { return Errors{e.Path.Child(name), e.list, e.sloppy} }
+func (e Errors) Field(name string) Errors { return e.step(place{in: e.at, kind: member, name: name}) }
 
 // Item steps into an element of a list.
-func (e Errors) Item(i int) Errors { return Errors{e.Path.Index(i), e.list, e.sloppy} }
+func (e Errors) Item(i int) Errors { return e.step(place{in: e.at, kind: item, index: i}) }
 
 // Key steps into an entry of a map.
-func (e Errors) Key(key string) Errors { return Errors{e.Path.Key(key), e.list, e.sloppy} }
+func (e Errors) Key(key string) Errors { return e.step(place{in: e.at, kind: entry, name: key}) }
 
 // Elsewhere returns Errors for another path, for the few rules that report an error at a different field.
-func (e Errors) Elsewhere(path *field.Path) Errors { return Errors{path, e.list, e.sloppy} }
+func (e Errors) Elsewhere(path *field.Path) Errors { return e.step(place{made: path}) }
+
+func (e Errors) step(to place) Errors { return Errors{e.found.place(to), e.found, e.sloppy} }
 
 // Add adds the errors of other checks.
 func (e Errors) Add(list field.ErrorList) {
 	if len(list) > 0 {
-		*e.list = append(*e.list, list...)
+		e.found.list = append(e.found.list, list...)
 	}
 }
 
 // AddError adds an error unless it is nil.
 func (e Errors) AddError(err *field.Error) {
 	if err != nil {
-		*e.list = append(*e.list, err)
+		e.found.list = append(e.found.list, err)
 	}
 }
 
 // Required reports that the value is missing.
-func (e Errors) Required(detail string) { e.AddError(field.Required(e.Path, detail)) }
+func (e Errors) Required(detail string) { e.AddError(field.Required(e.Path(), detail)) }
 
 // Invalid reports that the value is malformed.
-func (e Errors) Invalid(value any, detail string) { e.AddError(field.Invalid(e.Path, value, detail)) }
+func (e Errors) Invalid(value any, detail string) { e.AddError(field.Invalid(e.Path(), value, detail)) }
 
 // Forbidden reports that the value must not be set.
-func (e Errors) Forbidden(detail string) { e.AddError(field.Forbidden(e.Path, detail)) }
+func (e Errors) Forbidden(detail string) { e.AddError(field.Forbidden(e.Path(), detail)) }
 
 // Immutable reports a field that has changed.
 func (e Errors) Immutable(name string, value, old any) {
-	e.Add(Immutable(value, old, e.Path.Child(name)))
+	e.Add(Immutable(value, old, e.Path().Child(name)))
 }
 
 // Duplicate reports that the value occurred before.
-func (e Errors) Duplicate(value any) { e.AddError(field.Duplicate(e.Path, value)) }
+func (e Errors) Duplicate(value any) { e.AddError(field.Duplicate(e.Path(), value)) }
 
 // NotFound reports that the value refers to something that does not exist.
-func (e Errors) NotFound(value any) { e.AddError(field.NotFound(e.Path, value)) }
+func (e Errors) NotFound(value any) { e.AddError(field.NotFound(e.Path(), value)) }
 
 // TooLong reports that the value has more than limit bytes.
-func (e Errors) TooLong(limit int) { e.AddError(field.TooLong(e.Path, "", limit)) }
+func (e Errors) TooLong(limit int) { e.AddError(field.TooLong(e.Path(), "", limit)) }
 
 // Messages reports each message as an Invalid error.
 func (e Errors) Messages(value any, messages []string) {
@@ -129,7 +132,7 @@ func OneOf[T ~string](e Errors, name string, value T, allowed []T) {
 			return
 		}
 	}
-	e.AddError(field.NotSupported(e.Path.Child(name), value, allowed))
+	e.AddError(field.NotSupported(e.Path().Child(name), value, allowed))
 }
 
 // RequiredOneOf is OneOf, with an empty value reported as missing.

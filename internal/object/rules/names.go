@@ -68,14 +68,14 @@ func (e Errors) DataKey(name, value string) {
 // Labels validates labels in a field.
 func (e Errors) Labels(name string, labels map[string]string) {
 	if len(labels) > 0 {
-		e.Add(metavalidation.ValidateLabels(labels, e.Path.Child(name)))
+		e.Add(metavalidation.ValidateLabels(labels, e.Path().Child(name)))
 	}
 }
 
 // Annotations validates annotations in a field.
 func (e Errors) Annotations(name string, annotations map[string]string) {
 	if len(annotations) > 0 {
-		e.Add(apivalidation.ValidateAnnotations(annotations, e.Path.Child(name)))
+		e.Add(apivalidation.ValidateAnnotations(annotations, e.Path().Child(name)))
 	}
 }
 
@@ -86,7 +86,7 @@ func (e Errors) LabelSelector(name string, s *metav1.LabelSelector, allowInvalid
 		return
 	}
 	o := metavalidation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: allowInvalidValues}
-	e.Add(metavalidation.ValidateLabelSelector(s, o, e.Path.Child(name)))
+	e.Add(metavalidation.ValidateLabelSelector(s, o, e.Path().Child(name)))
 }
 
 // InvalidLabelSelector reports whether a new selector like this would be rejected.

@@ -40,12 +40,16 @@ func (e Errors) PortOrName(name string, port intstr.IntOrString) {
 // IP reports a value that is not an IP address. Formerly valid forms (leading zeros, IPv4 in IPv6) are accepted if old
 // contains them.
 func (e Errors) IP(value string, old []string) {
-	e.Add(validation.IsValidIPForLegacyField(e.Path, value, !e.sloppy, old))
+	if len(validation.IsValidIPForLegacyField(nil, value, !e.sloppy, old)) > 0 { // seldom; only then it is worth a path
+		e.Add(validation.IsValidIPForLegacyField(e.Path(), value, !e.sloppy, old))
+	}
 }
 
 // CIDR is IP for address ranges.
 func (e Errors) CIDR(value string, old []string) {
-	e.Add(validation.IsValidCIDRForLegacyField(e.Path, value, !e.sloppy, old))
+	if len(validation.IsValidCIDRForLegacyField(nil, value, !e.sloppy, old)) > 0 {
+		e.Add(validation.IsValidCIDRForLegacyField(e.Path(), value, !e.sloppy, old))
+	}
 }
 
 // EndpointIP reports an address that other hosts cannot send to.

@@ -125,4 +125,4 @@ func WholePages(name corev1.ResourceName, q resource.Quantity) bool {
 	return size > 0 && q.Value()%size == 0
 }
 
-func internalError(e Errors, err error) *field.Error { return field.InternalError(e.Path, err) }
+func internalError(e Errors, err error) *field.Error { return field.InternalError(e.Path(), err) }

@@ -83,7 +83,7 @@ func CertificateLifetimes(signer string) (shortest, longest int32) {
 // UserAnnotations validates what a pod tells the signer of its certificate. Every key needs a domain.
 func (e Errors) UserAnnotations(name string, annotations map[string]string) {
 	for key := range annotations {
-		e.Add(validation.IsDomainPrefixedKey(e.Path.Child(name), strings.ToLower(key)))
+		e.Add(validation.IsDomainPrefixedKey(e.Path().Child(name), strings.ToLower(key)))
 	}
 	if apivalidation.ValidateAnnotationsSize(annotations) != nil {
 		e.Field(name).TooLong(apivalidation.TotalAnnotationSizeLimitB)

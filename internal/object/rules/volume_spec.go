@@ -74,7 +74,7 @@ func volumeCapacity(s *corev1.PersistentVolumeSpec, e Errors) {
 		capacity.Required("")
 	}
 	if _, found := s.Capacity[corev1.ResourceStorage]; !found || len(s.Capacity) > 1 {
-		e.AddError(field.NotSupported(capacity.Path, s.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
+		e.AddError(field.NotSupported(capacity.Path(), s.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
 	}
 	for name, q := range s.Capacity {
 		capacity.Key(string(name)).PositiveQuantity(q)

@@ -121,6 +121,6 @@ func (e Errors) Fixed(name string, value, old any) {
 // Unchanged reports an immutable field that changed.
 func (e Errors) Unchanged(name string, value, old any) {
 	if !reflect.DeepEqual(value, old) {
-		e.Add(Immutable(value, old, e.Path.Child(name)))
+		e.Add(Immutable(value, old, e.Path().Child(name)))
 	}
 }

@@ -1,13 +1,13 @@
 package rules
 
 import (
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RaiseGeneration increments the generation if the spec has changed.
+// RaiseGeneration increments the generation if the spec, which two pointers point to, has changed.
 func RaiseGeneration(m, old *metav1.ObjectMeta, spec, oldSpec any) {
-	if !apiequality.Semantic.DeepEqual(spec, oldSpec) {
+	if !equal.Objects(spec, oldSpec) {
 		m.Generation = old.Generation + 1
 	}
 }

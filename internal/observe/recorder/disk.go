@@ -2,7 +2,6 @@ package recorder
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,12 +92,10 @@ const gather = 50 * time.Millisecond
 // Run writes records until ctx ends, and then those that wait.
 func (d *Disk) Run(ctx context.Context) error {
 	defer d.file.Close()
-	var lines bytes.Buffer
+	var lines line
 	if d.torn {
-		lines.WriteByte('\n')
+		lines = append(lines, '\n')
 	}
-	encoder := json.NewEncoder(&lines)
-	encoder.SetEscapeHTML(false)
 	for {
 		var first *v1alpha1.Record
 		select {
@@ -109,7 +106,7 @@ func (d *Disk) Run(ctx context.Context) error {
 			}
 		case <-ctx.Done():
 		}
-		d.put(&lines, encoder, first)
+		lines = d.put(lines, first)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -119,38 +116,36 @@ func (d *Disk) Run(ctx context.Context) error {
 // diskChunk is how much is written at a time.
 const diskChunk = 64 << 10
 
-// put writes a record, if there is one, and those that wait.
-func (d *Disk) put(lines *bytes.Buffer, encoder *json.Encoder, rec *v1alpha1.Record) {
+// put writes a record, if there is one, and those that wait. It returns the memory of lines, for the next ones.
+func (d *Disk) put(lines line, rec *v1alpha1.Record) line {
 	count := int64(0)
 	for {
 		if rec != nil {
 			count++
-			if err := encoder.Encode(stored(rec)); err != nil {
-				d.failed(1, err)
-			}
+			lines = append(lines.record(rec), '\n')
 		}
-		if lines.Len() >= diskChunk {
-			d.flush(lines, &count)
+		if len(lines) >= diskChunk {
+			d.flush(lines, count)
+			lines, count = lines[:0], 0
 		}
 		select {
 		case rec = <-d.queue:
 		default:
-			d.flush(lines, &count)
-			return
+			d.flush(lines, count)
+			return lines[:0]
 		}
 	}
 }
 
-func (d *Disk) flush(lines *bytes.Buffer, count *int64) {
-	if lines.Len() > 0 {
-		if _, err := d.file.Write(lines.Bytes()); err != nil {
-			d.failed(*count, err)
-		} else {
-			d.warned.Store(false)
-		}
+func (d *Disk) flush(lines line, count int64) {
+	if len(lines) == 0 {
+		return
 	}
-	lines.Reset()
-	*count = 0
+	if _, err := d.file.Write(lines); err != nil {
+		d.failed(count, err)
+	} else {
+		d.warned.Store(false)
+	}
 }
 
 func (d *Disk) failed(count int64, err error) {

@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -251,18 +252,32 @@ func (r *Recorder) record(w http.ResponseWriter, req *http.Request, i *request.I
 	for _, f := range t.Fields {
 		rec.Fields = append(rec.Fields, text(f, maxPath))
 	}
-	l.Each(func(layer request.Layer, d time.Duration) {
-		kept := v1alpha1.Layer{Name: layer.String(), Duration: metav1.Duration{Duration: d}}
-		if first := l.First(layer); !first.IsZero() {
-			kept.After = &metav1.Duration{Duration: max(0, first.Sub(began))}
-		}
-		rec.Layers = append(rec.Layers, kept)
-	})
+	rec.Layers = layersOf(l, began)
+	rec.Steps = slices.Grow(rec.Steps, len(t.Steps))
 	for _, s := range t.Steps {
 		rec.Steps = append(rec.Steps, v1alpha1.Step{Kind: s.Kind, Name: shared(s.Name, 2*maxName), Phase: s.Phase, After: metav1.Duration{Duration: s.Began.Sub(began)},
 			Duration: metav1.Duration{Duration: s.Took}, Result: s.Result, Reason: shared(s.Reason, maxID), Ignored: s.Ignored, Changed: s.Changed})
 	}
 	return rec
+}
+
+// layersOf returns where a request that began at a time has spent time.
+func layersOf(l *request.Latency, began time.Time) []v1alpha1.Layer {
+	n := 0
+	l.Each(func(request.Layer, time.Duration) { n++ })
+	if n == 0 {
+		return nil
+	}
+	out, afters := make([]v1alpha1.Layer, 0, n), make([]metav1.Duration, 0, n)
+	l.Each(func(layer request.Layer, d time.Duration) {
+		kept := v1alpha1.Layer{Name: layer.String(), Duration: metav1.Duration{Duration: d}}
+		if first := l.First(layer); !first.IsZero() {
+			afters = append(afters, metav1.Duration{Duration: max(0, first.Sub(began))})
+			kept.After = &afters[len(afters)-1]
+		}
+		out = append(out, kept)
+	})
+	return out
 }
 
 // reason returns that of a refusal, as NotFound. A webhook may give a text of its own, which is left out: it may quote what

@@ -97,7 +97,7 @@ func withoutValues(fields []v1alpha1.FieldChange) []v1alpha1.FieldChange {
 	return out
 }
 
-// stored returns a record as it is written to a file: there nobody asks who may get an object, so it has no values and no messages.
+// stored returns a record as it is in a file (line): without values and messages.
 func stored(rec *v1alpha1.Record) *v1alpha1.Record {
 	if rec.Message == "" && !slices.ContainsFunc(rec.Changes, func(c v1alpha1.Change) bool { return len(c.Fields) > 0 }) {
 		return rec

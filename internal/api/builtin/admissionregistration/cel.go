@@ -49,7 +49,7 @@ var (
 func (c *compiler) check(e rules.Errors, expression string, s celenv.Scope, results []*cel.Type, stored bool) *cel.Type {
 	envs, err := c.envsFor(s)
 	if err != nil {
-		e.AddError(field.InternalError(e.Path, err))
+		e.AddError(field.InternalError(e.Path(), err))
 		return nil
 	}
 	mode := environment.NewExpressions
@@ -58,7 +58,7 @@ func (c *compiler) check(e rules.Errors, expression string, s celenv.Scope, resu
 	}
 	env, err := envs.Env(mode)
 	if err != nil {
-		e.AddError(field.InternalError(e.Path, err))
+		e.AddError(field.InternalError(e.Path(), err))
 		return nil
 	}
 	ast, issues := env.Compile(expression)

@@ -59,7 +59,7 @@ func validatingBinding(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) fiel
 	at := e.Field("validationActions")
 	for i, a := range s.ValidationActions {
 		if !slices.Contains(actions, a) {
-			at.AddError(field.NotSupported(at.Path.Index(i), a, actions))
+			at.AddError(field.NotSupported(at.Path().Index(i), a, actions))
 		}
 		if slices.Contains(s.ValidationActions[:i], a) {
 			at.Item(i).Duplicate(a)

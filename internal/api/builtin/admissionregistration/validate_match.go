@@ -54,7 +54,7 @@ func ruleWithOperations(r *admissionv1.RuleWithOperations, e rules.Errors) {
 	alone(at, r.Operations, "operations")
 	for i, o := range r.Operations {
 		if !slices.Contains(operations, o) {
-			at.AddError(field.NotSupported(at.Path.Index(i), o, operations))
+			at.AddError(field.NotSupported(at.Path().Index(i), o, operations))
 		}
 	}
 	if len(r.APIGroups) == 0 {
@@ -178,7 +178,7 @@ func noDeletes(m *admissionv1.MatchResources, e rules.Errors) {
 // matchConditions validates match conditions, which cannot use a policy's variables.
 func (v *validator) matchConditions(list []admissionv1.MatchCondition, params bool, stored []admissionv1.MatchCondition, e rules.Errors) {
 	if n := len(list); n > maxMatchConditions {
-		e.AddError(field.TooMany(e.Path, n, maxMatchConditions))
+		e.AddError(field.TooMany(e.Path(), n, maxMatchConditions))
 	}
 	var names []string
 	for i, c := range list {

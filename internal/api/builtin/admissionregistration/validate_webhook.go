@@ -132,7 +132,7 @@ func (v *validator) hooks(hooks []hook, o hookOptions) field.ErrorList {
 }
 
 func (v *validator) hook(h *hook, e rules.Errors, o hookOptions) {
-	e.Add(validation.IsFullyQualifiedName(e.Path.Child("name"), h.name))
+	e.Add(validation.IsFullyQualifiedName(e.Path().Child("name"), h.name))
 	for i := range h.rules {
 		ruleWithOperations(&h.rules[i], e.Field("rules").Item(i))
 	}

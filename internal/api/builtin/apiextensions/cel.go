@@ -159,13 +159,13 @@ func excess(what string, n, limit uint64) string {
 
 // compile validates the expressions of a schema's rules; e is at the rules' path.
 func (w *walker) compile(p *props, at place, e rules.Errors) {
-	to := w.expressions.Elsewhere(e.Path)
+	to := w.expressions.Elsewhere(e.Path())
 	d, err := at.typed.declared()
 	if err == nil && d == nil {
 		err = errors.New("no type for expressions")
 	}
 	if err != nil {
-		to.AddError(field.InternalError(e.Path, err))
+		to.AddError(field.InternalError(e.Path(), err))
 		return
 	}
 	c := &ruleCompiler{walker: w, at: at, declared: d.MaybeAssignTypeName("selfType")}
@@ -224,7 +224,7 @@ func (c *ruleCompiler) spend(what string, n uint64, e rules.Errors) {
 	if n > maxCostOfRule && !c.sameSchema {
 		e.Forbidden(excess(what, n, maxCostOfRule))
 	}
-	c.cost.add(n, e.Path)
+	c.cost.add(n, e.Path())
 }
 
 // expression compiles one expression and estimates its cost.
@@ -234,7 +234,7 @@ func (c *ruleCompiler) expression(text string, optional bool, stored sets.Set[st
 	}
 	envs, err := c.env(optional)
 	if err != nil {
-		e.AddError(field.InternalError(e.Path, err))
+		e.AddError(field.InternalError(e.Path(), err))
 		return nil, 0, false
 	}
 	env := envs.NewExpressionsEnv()

@@ -61,11 +61,11 @@ func checkDefault(p *props, isResource, unknown bool, e rules.Errors) {
 	}
 	s, err := openAPI(p)
 	if err != nil {
-		e.AddError(field.InternalError(e.Path, err))
+		e.AddError(field.InternalError(e.Path(), err))
 		return
 	}
 	for _, err := range openapivalidate.NewSchemaValidator(s, nil, "", strfmt.Default).Validate(v).Errors {
-		e.AddError(schema.FieldError(err, e.Path))
+		e.AddError(schema.FieldError(err, e.Path()))
 	}
 }
 

@@ -38,7 +38,7 @@ func checkSchema(s *apiextensionsv1.CustomResourceDefinitionSpec, v *apiextensio
 	if p == nil {
 		return
 	}
-	found := rules.At(e.Path)
+	found := rules.At(e.Path())
 	defer func() { e.Add(found.List()) }()
 	if status {
 		checkRoot(p, found)
@@ -47,12 +47,12 @@ func checkSchema(s *apiextensionsv1.CustomResourceDefinitionSpec, v *apiextensio
 		found.Field("openAPIV3Schema.nullable").Forbidden("nullable cannot be true at the root")
 	}
 	root := found.Field("openAPIV3Schema")
-	w := &walker{leniency: l, sameSchema: l.sameSchema.Has(v.Name), expressions: rules.At(root.Path)}
+	w := &walker{leniency: l, sameSchema: l.sameSchema.Has(v.Name), expressions: rules.At(root.Path())}
 	at := place{root: true}
 	structured := !l.unstructured || !s.PreserveUnknownFields || anySchema(s, needsStructure)
 	unsupported := structured && isUnsupported(p)
 	if structured && !unsupported {
-		faults := structural(p, rules.At(root.Path))
+		faults := structural(p, rules.At(root.Path()))
 		if len(faults.List()) == 0 {
 			checkDefaults(p, true, false, l.unknownInDefault, faults)
 		}
@@ -137,7 +137,7 @@ func (w *walker) check(p *props, at place, e rules.Errors) {
 	}
 	checkRules(p, e)
 	if len(e.List()) == before && at.typed != nil && len(p.XValidations) > 0 {
-		w.compile(p, at, e.Elsewhere(e.Path.Child("x-kubernetes-validations")))
+		w.compile(p, at, e.Elsewhere(e.Path().Child("x-kubernetes-validations")))
 	}
 }
 
@@ -145,7 +145,7 @@ func (w *walker) check(p *props, at place, e rules.Errors) {
 func (w *walker) checkSupported(p *props, at place, e rules.Errors) {
 	if !w.everyType && p.Type != "" {
 		if !isType(p.Type) {
-			e.AddError(field.NotSupported(e.Path.Child("type"), p.Type,
+			e.AddError(field.NotSupported(e.Path().Child("type"), p.Type,
 				[]string{"array", "boolean", "integer", "number", "object", "string"}))
 		}
 	}
@@ -205,7 +205,7 @@ func (w *walker) checkWithin(p *props, at place, e rules.Errors) {
 	if p.Items != nil {
 		sub := at
 		if p.XListType == nil || *p.XListType != "map" {
-			sub = sub.uncorrelatedFrom(e.Path)
+			sub = sub.uncorrelatedFrom(e.Path())
 		}
 		if p.Items.Schema != nil {
 			sub.typed = at.typed.items(p.Items.Schema)
@@ -238,7 +238,7 @@ func (w *walker) checkProperty(p *props, name string, isRoot bool, at place, e r
 	s := p.Properties[name]
 	sub := at
 	if p.XMapType != nil && *p.XMapType != "atomic" && *p.XMapType != "granular" {
-		sub = sub.uncorrelatedFrom(e.Path)
+		sub = sub.uncorrelatedFrom(e.Path())
 	}
 	if (isRoot || p.XEmbeddedResource) && isResourceField(name) {
 		sub.inMeta = true

@@ -153,7 +153,7 @@ func checkFields(v *apiextensionsv1.CustomResourceDefinitionVersion, known bool,
 		return
 	}
 	if isUnsupported(root) {
-		e.Elsewhere(schemaPath(e.Path)).Invalid("", "is not supported")
+		e.Elsewhere(schemaPath(e.Path())).Invalid("", "is not supported")
 	}
 	var seen []string
 	for i, f := range v.SelectableFields {
@@ -180,7 +180,7 @@ func checkFields(v *apiextensionsv1.CustomResourceDefinitionVersion, known bool,
 		seen = append(seen, path.String())
 	}
 	if len(seen) > maxSelectableFields && !l.manyFields.Has(v.Name) {
-		e.AddError(field.TooMany(e.Path, len(seen), maxSelectableFields))
+		e.AddError(field.TooMany(e.Path(), len(seen), maxSelectableFields))
 	}
 }
 

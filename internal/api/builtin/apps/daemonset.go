@@ -5,11 +5,11 @@ import (
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 	"github.com/kanzen-io/kanzen/internal/object/podspec"
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
@@ -73,7 +73,7 @@ func defaultDaemonSet(s *appsv1.DaemonSet) {
 func (deps Deps) prepareDaemonSetUpdate(_ context.Context, s, old *appsv1.DaemonSet) {
 	deps.Pods.DropDisabledTemplate(&s.Spec.Template, &old.Spec.Template)
 	generation := templateGeneration(old)
-	if !apiequality.Semantic.DeepEqual(s.Spec.Template, old.Spec.Template) {
+	if !equal.Objects(&s.Spec.Template, &old.Spec.Template) {
 		generation++
 	}
 	setTemplateGeneration(s, generation)

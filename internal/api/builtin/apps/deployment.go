@@ -2,9 +2,9 @@ package apps
 
 import (
 	"context"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -29,7 +29,7 @@ func deployments(deps Deps) *engine.Resource {
 			PrepareUpdate: func(_ context.Context, d, old *appsv1.Deployment) {
 				deps.Pods.DropDisabledTemplate(&d.Spec.Template, &old.Spec.Template)
 				// Annotations increment the generation because controllers copy them to replica sets.
-				if !apiequality.Semantic.DeepEqual(d.Annotations, old.Annotations) {
+				if !maps.Equal(d.Annotations, old.Annotations) {
 					d.Generation = old.Generation + 1
 				}
 			},

@@ -70,7 +70,7 @@ func deploymentStrategy(s *appsv1.DeploymentStrategy, e rules.Errors) {
 		}
 		r.AtMostAll("maxUnavailable", unavailable)
 	default:
-		e.AddError(field.NotSupported(e.Path, *s, []appsv1.DeploymentStrategyType{
+		e.AddError(field.NotSupported(e.Path(), *s, []appsv1.DeploymentStrategyType{
 			appsv1.RecreateDeploymentStrategyType, appsv1.RollingUpdateDeploymentStrategyType,
 		}))
 	}
@@ -187,7 +187,7 @@ func daemonSetStrategy(s *appsv1.DaemonSetUpdateStrategy, e rules.Errors) {
 			r.Field("maxUnavailable").Required("cannot be 0 when maxSurge is 0")
 		}
 	default:
-		e.AddError(field.NotSupported(e.Path, *s, []appsv1.DaemonSetUpdateStrategyType{
+		e.AddError(field.NotSupported(e.Path(), *s, []appsv1.DaemonSetUpdateStrategyType{
 			appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType,
 		}))
 	}

@@ -172,7 +172,7 @@ func jobSpec(s *batchv1.JobSpec, e rules.Errors, o podspec.Options) {
 		}
 	}
 	if m := s.ManagedBy; m != nil {
-		e.Add(validation.IsDomainPrefixedPath(e.Path.Child("managedBy"), *m))
+		e.Add(validation.IsDomainPrefixedPath(e.Path().Child("managedBy"), *m))
 		if len(*m) > 63 {
 			e.Field("managedBy").TooLong(63)
 		}
@@ -195,7 +195,7 @@ func jobSpec(s *batchv1.JobSpec, e rules.Errors, o podspec.Options) {
 		}
 		rules.OneOf(e, "podReplacementPolicy", *p, allowed)
 	}
-	e.Add(podspec.ValidateTemplate(&s.Template, e.Path.Child("template"), o))
+	e.Add(podspec.ValidateTemplate(&s.Template, e.Path().Child("template"), o))
 	restartPolicy(s, e.Field("template").Field("spec"))
 }
 
@@ -300,7 +300,7 @@ func podFailurePolicy(s *batchv1.JobSpec, e rules.Errors) {
 
 func tooMany(e rules.Errors, n, limit int) {
 	if n > limit {
-		e.AddError(field.TooMany(e.Path, n, limit))
+		e.AddError(field.TooMany(e.Path(), n, limit))
 	}
 }
 

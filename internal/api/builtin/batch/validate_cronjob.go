@@ -73,7 +73,7 @@ func cronJobSpec(s, old *batchv1.CronJobSpec, e rules.Errors, o podspec.Options)
 		template.Field("selector").Invalid(selector, "`selector` will be auto-generated")
 	}
 	if deref(s.JobTemplate.Spec.ManualSelector) {
-		template.AddError(field.NotSupported(template.Path.Child("manualSelector"), true, []string{"nil", "false"}))
+		template.AddError(field.NotSupported(template.Path().Child("manualSelector"), true, []string{"nil", "false"}))
 	}
 	rules.NonnegativePtr(e, "successfulJobsHistoryLimit", s.SuccessfulJobsHistoryLimit)
 	rules.NonnegativePtr(e, "failedJobsHistoryLimit", s.FailedJobsHistoryLimit)

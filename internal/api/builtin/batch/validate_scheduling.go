@@ -88,7 +88,7 @@ func schedulingBlocks(c, was *batchv1.JobSchedulingConfiguration, e rules.Errors
 	unchanged := func(v, was any) bool { return update && apiequality.Semantic.DeepEqual(v, was) }
 	at := e.Field("schedulingPolicy")
 	if p := c.SchedulingPolicy; !unchanged(p, was.SchedulingPolicy) && kept(update, p, was.SchedulingPolicy, at) {
-		e.Add(schedulingv1alpha3.Validate_WorkloadPodGroupSchedulingPolicy(ctx, op, at.Path, p, was.SchedulingPolicy))
+		e.Add(schedulingv1alpha3.Validate_WorkloadPodGroupSchedulingPolicy(ctx, op, at.Path(), p, was.SchedulingPolicy))
 	}
 	fixed(c.SchedulingConstraints, was.SchedulingConstraints, update, e.Field("schedulingConstraints"),
 		func(path *field.Path, v *schedulingv1alpha3.WorkloadPodGroupSchedulingConstraints) field.ErrorList {
@@ -114,7 +114,7 @@ func fixed[T any](v, was *T, update bool, e rules.Errors, check func(*field.Path
 	case update:
 		e.Invalid(nil, "field is immutable")
 	case v != nil:
-		e.Add(check(e.Path, v))
+		e.Add(check(e.Path(), v))
 	}
 }
 
@@ -122,7 +122,7 @@ const maxSharedClaims = 4
 
 func tooManyClaims(claims []schedulingv1alpha3.WorkloadPodGroupResourceClaim, e rules.Errors) bool {
 	if len(claims) > maxSharedClaims {
-		e.AddError(field.TooMany(e.Path, len(claims), maxSharedClaims))
+		e.AddError(field.TooMany(e.Path(), len(claims), maxSharedClaims))
 		return true
 	}
 	return false
@@ -140,6 +140,6 @@ func resourceClaims(ctx context.Context, op operation.Operation, claims []schedu
 		seen[claims[i].Name] = true
 	}
 	for i := range claims {
-		e.Add(schedulingv1alpha3.Validate_WorkloadPodGroupResourceClaim(ctx, op, e.Item(i).Path, &claims[i], nil))
+		e.Add(schedulingv1alpha3.Validate_WorkloadPodGroupResourceClaim(ctx, op, e.Item(i).Path(), &claims[i], nil))
 	}
 }

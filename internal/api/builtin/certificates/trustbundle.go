@@ -45,7 +45,7 @@ func validateTrustBundle(_ context.Context, b *certificatesv1.ClusterTrustBundle
 func validateTrustBundleUpdate(_ context.Context, b, old *certificatesv1.ClusterTrustBundle) field.ErrorList {
 	e := trustBundleErrors(b)
 	e.Add(rules.ObjectMetaUpdate(&b.ObjectMeta, &old.ObjectMeta))
-	e.Add(rules.Immutable(b.Spec.SignerName, old.Spec.SignerName, e.Path.Child("signerName")))
+	e.Add(rules.Immutable(b.Spec.SignerName, old.Spec.SignerName, e.Path().Child("signerName")))
 	if b.Spec.TrustBundle != old.Spec.TrustBundle {
 		trustAnchors(b.Spec.TrustBundle, e.Field("trustBundle"))
 	}

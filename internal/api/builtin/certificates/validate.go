@@ -101,7 +101,7 @@ func signingRequest(r *certificatesv1.CertificateSigningRequest, o options) fiel
 	for i, u := range s.Usages {
 		at := e.Field("usages").Item(i)
 		if !o.allowUnknownUsages && !slices.Contains(usages, u) {
-			at.AddError(field.NotSupported(at.Path, u, usages))
+			at.AddError(field.NotSupported(at.Path(), u, usages))
 		}
 		if !o.allowDuplicateUsages && slices.Contains(s.Usages[:i], u) {
 			at.Duplicate(u)

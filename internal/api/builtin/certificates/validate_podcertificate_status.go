@@ -57,17 +57,17 @@ func outcomeConditions(list []metav1.Condition, e rules.Errors) {
 	for i, c := range list {
 		at := e.Field(fmt.Sprintf("[%d]", i)) // and not an Item: kube-apiserver's paths have conditions.[0]
 		if !slices.Contains(outcomes, c.Type) {
-			at.AddError(field.NotSupported(at.Path.Child("type"), c.Type, outcomes))
+			at.AddError(field.NotSupported(at.Path().Child("type"), c.Type, outcomes))
 			continue
 		}
 		if n++; n > 1 {
 			at.Field("type").Invalid(c.Type, `there may be at most one condition with type "Issued", "Denied", or "Failed"`)
 		}
 		if c.Status != metav1.ConditionTrue {
-			at.AddError(field.NotSupported(at.Path.Child("status"), c.Status, []metav1.ConditionStatus{metav1.ConditionTrue}))
+			at.AddError(field.NotSupported(at.Path().Child("status"), c.Status, []metav1.ConditionStatus{metav1.ConditionTrue}))
 		}
 	}
-	e.Add(v1validation.ValidateConditions(list, e.Path))
+	e.Add(v1validation.ValidateConditions(list, e.Path()))
 }
 
 // outcome returns the type of the condition that has ended a request, "" if none has.

@@ -42,7 +42,7 @@ func validateCandidateUpdate(_ context.Context, c, old *coordinationv1beta1.Leas
 	e := rules.At(field.NewPath("spec"))
 	e.Add(rules.GenericMetaUpdate(&c.ObjectMeta, &old.ObjectMeta))
 	e.Add(candidateSpec(&c.Spec))
-	e.Add(rules.Immutable(c.Spec.LeaseName, old.Spec.LeaseName, e.Path.Child("leaseName")))
+	e.Add(rules.Immutable(c.Spec.LeaseName, old.Spec.LeaseName, e.Path().Child("leaseName")))
 	return e.List()
 }
 

@@ -6,10 +6,10 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
@@ -51,7 +51,7 @@ func validateEndpoints(ep, old *corev1.Endpoints, sloppy bool) field.ErrorList {
 	for i := range ep.Subsets {
 		endpointSubset(&ep.Subsets[i], subsets.Item(i))
 	}
-	if list := subsets.List(); len(list) > 0 && (old == nil || !apiequality.Semantic.DeepEqual(ep.Subsets, old.Subsets)) {
+	if list := subsets.List(); len(list) > 0 && (old == nil || !equal.Objects(&ep.Subsets, &old.Subsets)) {
 		e.Add(list)
 	}
 	return e.List()

@@ -103,7 +103,7 @@ func preemptionPolicy(p *corev1.NodePodPreemptionPolicy, e rules.Errors) {
 	}
 	e = e.Field("disableResizePreemption")
 	if len(p.DisableResizePreemption) > most {
-		e.AddError(field.TooMany(e.Path, len(p.DisableResizePreemption), most))
+		e.AddError(field.TooMany(e.Path(), len(p.DisableResizePreemption), most))
 		return
 	}
 	for i, key := range p.DisableResizePreemption {
@@ -126,7 +126,7 @@ func nodeTaints(taints []corev1.Taint, e rules.Errors) {
 		}
 		rules.RequiredOneOf(item, "effect", t.Effect, rules.TaintEffects)
 		if seen[id{t.Key, t.Effect}] {
-			twice := field.Duplicate(item.Path, t)
+			twice := field.Duplicate(item.Path(), t)
 			twice.Detail = "taints must be unique by key and effect pair"
 			e.AddError(twice)
 		}

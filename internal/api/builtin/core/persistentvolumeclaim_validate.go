@@ -120,7 +120,7 @@ func validateClaimStatus(_ context.Context, c, old *corev1.PersistentVolumeClaim
 	for name, state := range c.Status.AllocatedResourceStatuses {
 		claimResource(name, states)
 		if !slices.Contains(resizeStates, state) {
-			e.AddError(field.NotSupported(states.Path, state, resizeStates))
+			e.AddError(field.NotSupported(states.Path(), state, resizeStates))
 		}
 	}
 	allocated := status.Field("allocatedResources")
@@ -139,7 +139,7 @@ func claimResource(name corev1.ResourceName, e rules.Errors) bool {
 		return false
 	}
 	if rules.IsNative(name) && name != corev1.ResourceStorage {
-		e.AddError(field.NotSupported(e.Path, name, []corev1.ResourceName{corev1.ResourceStorage}))
+		e.AddError(field.NotSupported(e.Path(), name, []corev1.ResourceName{corev1.ResourceStorage}))
 		return false
 	}
 	return true

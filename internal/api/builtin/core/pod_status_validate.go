@@ -28,7 +28,7 @@ func validatePodStatus(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 		}
 	}
 	e.Nonnegative("observedGeneration", s.ObservedGeneration)
-	e.Add(rules.Immutable(s.QOSClass, before.QOSClass, e.Path.Child("qosClass")))
+	e.Add(rules.Immutable(s.QOSClass, before.QOSClass, e.Path().Child("qosClass")))
 	for _, kind := range []struct {
 		name       string
 		list, old  []corev1.ContainerStatus

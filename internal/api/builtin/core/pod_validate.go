@@ -30,10 +30,10 @@ func validatePod(p *corev1.Pod, o podspec.Options) field.ErrorList {
 	e := rules.At(field.NewPath("spec"))
 	e.Add(rules.ObjectMeta(&p.ObjectMeta, true, rules.Subdomain))
 	e.Add(podspec.ValidateAnnotations(p.Annotations, &p.Spec, field.NewPath("metadata", "annotations"), o))
-	e.Add(podspec.ValidateSpec(&p.Spec, &p.ObjectMeta, e.Path, o))
-	e.Add(podspec.ValidateTokens(&p.Spec, e.Path))
-	e.Add(podspec.ValidateImages(p.Spec.Containers, e.Path.Child("containers")))
-	e.Add(podspec.ValidateImages(p.Spec.InitContainers, e.Path.Child("initContainers")))
+	e.Add(podspec.ValidateSpec(&p.Spec, &p.ObjectMeta, e.Path(), o))
+	e.Add(podspec.ValidateTokens(&p.Spec, e.Path()))
+	e.Add(podspec.ValidateImages(p.Spec.Containers, e.Path().Child("containers")))
+	e.Add(podspec.ValidateImages(p.Spec.InitContainers, e.Path().Child("initContainers")))
 	return e.List()
 }
 
@@ -46,7 +46,7 @@ func validatePodCreate(p *corev1.Pod, d Deps) field.ErrorList {
 	if p.Spec.NodeName != "" && len(p.Spec.SchedulingGates) > 0 {
 		e.Field("nodeName").Forbidden("cannot be set until all schedulingGates have been cleared")
 	}
-	e.Add(podspec.ValidateProfiles(p.Annotations, &p.Spec, e.Path))
+	e.Add(podspec.ValidateProfiles(p.Annotations, &p.Spec, e.Path()))
 	return e.List()
 }
 

@@ -110,7 +110,7 @@ func replicationControllerSpec(s *corev1.ReplicationControllerSpec, o podspec.Op
 	if !labels.SelectorFromSet(s.Selector).Matches(labels.Set(t.Labels)) {
 		at.Field("metadata").Field("labels").Invalid(t.Labels, "`selector` does not match template `labels`")
 	}
-	e.Add(podspec.ValidateTemplate(t, at.Path, o))
+	e.Add(podspec.ValidateTemplate(t, at.Path(), o))
 	rules.OneOf(at.Field("spec"), "restartPolicy", t.Spec.RestartPolicy, []corev1.RestartPolicy{corev1.RestartPolicyAlways})
 	if t.Spec.ActiveDeadlineSeconds != nil {
 		at.Field("spec").Field("activeDeadlineSeconds").Forbidden("not for replication controllers")

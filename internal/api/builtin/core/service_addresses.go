@@ -39,7 +39,7 @@ func validateAddresses(s, old *corev1.Service, sloppy bool) field.ErrorList {
 	for i, f := range spec.IPFamilies {
 		item := e.Field("ipFamilies").Item(i)
 		if !slices.Contains(ipFamilies, f) {
-			item.AddError(field.NotSupported(item.Path, f, ipFamilies))
+			item.AddError(field.NotSupported(item.Path(), f, ipFamilies))
 		}
 		if slices.Contains(spec.IPFamilies[:i], f) {
 			item.Duplicate(f)

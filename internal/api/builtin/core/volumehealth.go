@@ -37,7 +37,7 @@ func podVolumeHealth(list []corev1.PodVolumeHealth, spec *corev1.PodSpec, e rule
 // healthConditions validates what is wrong with a volume; each pair of status and reason is once.
 func healthConditions(list []corev1.VolumeHealthCondition, e rules.Errors) {
 	if len(list) > maxHealthConditions {
-		e.AddError(field.TooMany(e.Path, len(list), maxHealthConditions))
+		e.AddError(field.TooMany(e.Path(), len(list), maxHealthConditions))
 		return
 	}
 	type key struct {

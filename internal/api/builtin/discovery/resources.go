@@ -3,15 +3,16 @@ package discovery
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
@@ -59,9 +60,9 @@ func defaultEndpointSlice(s *discoveryv1.EndpointSlice) {
 // slice's service.
 func prepareUpdate(_ context.Context, s, old *discoveryv1.EndpointSlice) {
 	if s.AddressType != old.AddressType ||
-		!apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) ||
-		!apiequality.Semantic.DeepEqual(s.Ports, old.Ports) ||
-		!apiequality.Semantic.DeepEqual(s.Labels, old.Labels) {
+		!equal.Objects(&s.Endpoints, &old.Endpoints) ||
+		!equal.Objects(&s.Ports, &old.Ports) ||
+		!maps.Equal(s.Labels, old.Labels) {
 		s.Generation = old.Generation + 1
 	}
 	dropTopology(s, old)
@@ -72,7 +73,7 @@ func prepareUpdate(_ context.Context, s, old *discoveryv1.EndpointSlice) {
 func dropTopology(s, old *discoveryv1.EndpointSlice) {
 	known := sets.New[string]()
 	if old != nil {
-		if apiequality.Semantic.DeepEqual(old.Endpoints, s.Endpoints) {
+		if equal.Objects(&old.Endpoints, &s.Endpoints) {
 			return
 		}
 		for i := range old.Endpoints {
@@ -103,7 +104,9 @@ func warn(_ context.Context, s, old *discoveryv1.EndpointSlice) []string {
 	}
 	for i := range s.Endpoints {
 		for k, address := range s.Endpoints[i].Addresses {
-			out = append(out, validation.GetWarningsForIP(field.NewPath("endpoints").Index(i).Child("addresses").Index(k), address)...)
+			if len(validation.GetWarningsForIP(nil, address)) > 0 { // seldom; only then it is worth a path
+				out = append(out, validation.GetWarningsForIP(field.NewPath("endpoints").Index(i).Child("addresses").Index(k), address)...)
+			}
 		}
 	}
 	return out

@@ -6,11 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
@@ -31,7 +31,7 @@ func (d Deps) validateUpdate(_ context.Context, s, old *discoveryv1.EndpointSlic
 	errs := rules.ObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta)
 	errs = append(errs, slice(s)...)
 	// Stored endpoints stay valid while they do not change.
-	if !apiequality.Semantic.DeepEqual(s.Endpoints, old.Endpoints) {
+	if !equal.Objects(&s.Endpoints, &old.Endpoints) {
 		errs = append(errs, d.endpoints(s)...)
 	}
 	e := rules.At(nil)
@@ -51,7 +51,7 @@ func slice(s *discoveryv1.EndpointSlice) field.ErrorList {
 
 func ports(list []discoveryv1.EndpointPort, e rules.Errors) {
 	if len(list) > maxPorts {
-		e.AddError(field.TooMany(e.Path, len(list), maxPorts))
+		e.AddError(field.TooMany(e.Path(), len(list), maxPorts))
 		return
 	}
 	seen := map[string]bool{}
@@ -78,7 +78,7 @@ func ports(list []discoveryv1.EndpointPort, e rules.Errors) {
 func (d Deps) endpoints(s *discoveryv1.EndpointSlice) field.ErrorList {
 	e := rules.At(field.NewPath("endpoints")).Sloppy(d.Gates.Off(features.StrictIPCIDRValidation))
 	if n := len(s.Endpoints); n > maxEndpoints {
-		e.AddError(field.TooMany(e.Path, n, maxEndpoints))
+		e.AddError(field.TooMany(e.Path(), n, maxEndpoints))
 		return e.List()
 	}
 	for i := range s.Endpoints {
@@ -94,7 +94,7 @@ func endpoint(p *discoveryv1.Endpoint, t discoveryv1.AddressType, e rules.Errors
 	}
 	topology := e.Field("deprecatedTopology")
 	if n := len(p.DeprecatedTopology); n > maxTopologyLabels {
-		topology.AddError(field.TooMany(topology.Path, n, maxTopologyLabels))
+		topology.AddError(field.TooMany(topology.Path(), n, maxTopologyLabels))
 	}
 	e.Labels("deprecatedTopology", p.DeprecatedTopology)
 	if _, found := p.DeprecatedTopology[corev1.LabelTopologyZone]; found {
@@ -113,7 +113,7 @@ func addresses(list []string, t discoveryv1.AddressType, e rules.Errors) {
 	case len(list) == 0:
 		e.Required("")
 	case len(list) > maxAddresses:
-		e.AddError(field.TooMany(e.Path, len(list), maxAddresses))
+		e.AddError(field.TooMany(e.Path(), len(list), maxAddresses))
 	}
 	for i, a := range list {
 		at := e.Item(i)
@@ -124,9 +124,9 @@ func addresses(list []string, t discoveryv1.AddressType, e rules.Errors) {
 			one.IP(a, nil)
 			faults = one.List()
 		case discoveryv1.AddressTypeIPv6:
-			faults = validation.IsValidIP(at.Path, a)
+			faults = validation.IsValidIP(at.Path(), a)
 		case discoveryv1.AddressTypeFQDN:
-			e.Add(validation.IsFullyQualifiedDomainName(at.Path, a))
+			e.Add(validation.IsFullyQualifiedDomainName(at.Path(), a))
 			continue
 		default:
 			continue
@@ -146,7 +146,7 @@ func addresses(list []string, t discoveryv1.AddressType, e rules.Errors) {
 func hints(h *discoveryv1.EndpointHints, e rules.Errors) {
 	zones, nodes := e.Field("forZones"), e.Field("forNodes")
 	if n := len(h.ForZones); n > maxHints {
-		zones.AddError(field.TooMany(zones.Path, n, maxHints))
+		zones.AddError(field.TooMany(zones.Path(), n, maxHints))
 		return
 	}
 	var seen []string
@@ -159,7 +159,7 @@ func hints(h *discoveryv1.EndpointHints, e rules.Errors) {
 		at.Messages(z.Name, validation.IsValidLabelValue(z.Name))
 	}
 	if n := len(h.ForNodes); n > maxHints {
-		nodes.AddError(field.TooMany(nodes.Path, n, maxHints))
+		nodes.AddError(field.TooMany(nodes.Path(), n, maxHints))
 		return
 	}
 	seen = nil

@@ -151,7 +151,7 @@ func verbs(list []string, e rules.Errors) {
 		return
 	}
 	if slices.ContainsFunc(list, func(v string) bool { return !slices.Contains(supportedVerbs, v) }) {
-		e.AddError(field.NotSupported(e.Path.Child("verbs"), list, supportedVerbs))
+		e.AddError(field.NotSupported(e.Path().Child("verbs"), list, supportedVerbs))
 	}
 }
 

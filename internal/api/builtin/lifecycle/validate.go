@@ -34,8 +34,8 @@ func validateRequest(_ context.Context, r *lifecyclev1alpha1.EvictionRequest) fi
 func validateRequestUpdate(_ context.Context, r, old *lifecyclev1alpha1.EvictionRequest) field.ErrorList {
 	e := rules.At(field.NewPath("spec"))
 	e.Add(rules.ObjectMetaUpdate(&r.ObjectMeta, &old.ObjectMeta))
-	e.Add(rules.Immutable(r.Spec.Target, old.Spec.Target, e.Path.Child("target")))
-	e.Add(rules.Immutable(r.Spec.Requester, old.Spec.Requester, e.Path.Child("requester")))
+	e.Add(rules.Immutable(r.Spec.Target, old.Spec.Target, e.Path().Child("target")))
+	e.Add(rules.Immutable(r.Spec.Requester, old.Spec.Requester, e.Path().Child("requester")))
 	if r.Spec.Intent != old.Spec.Intent {
 		intent(r.Spec.Intent, e)
 	}
@@ -84,9 +84,9 @@ func validateRequestStatus(_ context.Context, r, old *lifecyclev1alpha1.Eviction
 
 func conditions(list, old []metav1.Condition, e rules.Errors) {
 	if len(list) > maxItems && !apiequality.Semantic.DeepEqual(list, old) {
-		e.AddError(field.TooMany(e.Path, len(list), maxItems))
+		e.AddError(field.TooMany(e.Path(), len(list), maxItems))
 	}
-	e.Add(metavalidation.ValidateConditions(list, e.Path))
+	e.Add(metavalidation.ValidateConditions(list, e.Path()))
 }
 
 // observed validates the generation that the controller has seen, which it raises.

@@ -68,7 +68,7 @@ func eachOf[T any](list, old []T, most int, name func(*T) string, e rules.Errors
 		return
 	}
 	if len(list) > most {
-		e.AddError(field.TooMany(e.Path, len(list), most))
+		e.AddError(field.TooMany(e.Path(), len(list), most))
 		return
 	}
 	was := byName(old, name)

@@ -197,7 +197,7 @@ func serviceRanges(cidrs []string) field.ErrorList {
 		return e.List()
 	}
 	for i, c := range cidrs {
-		e.Add(validation.IsValidCIDR(e.Path.Index(i), c))
+		e.Add(validation.IsValidCIDR(e.Path().Index(i), c))
 	}
 	if len(cidrs) == 2 {
 		family := netutils.IPFamilyOfCIDRString(cidrs[0])

@@ -56,7 +56,7 @@ func overhead(list corev1.ResourceList, e rules.Errors) {
 }
 
 func tolerations(list []corev1.Toleration, e rules.Errors) {
-	e.Add(podspec.ValidateTolerations(list, e.Path, podspec.Options{}))
+	e.Add(podspec.ValidateTolerations(list, e.Path(), podspec.Options{}))
 	seen := map[corev1.Toleration]bool{}
 	for i, t := range list {
 		t.TolerationSeconds = nil

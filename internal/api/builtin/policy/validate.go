@@ -47,7 +47,7 @@ func validateStatus(_ context.Context, b, old *policyv1.PodDisruptionBudget) fie
 	s := &b.Status
 	e := rules.At(field.NewPath("status"))
 	e.Add(rules.GenericMetaUpdate(&b.ObjectMeta, &old.ObjectMeta))
-	e.Add(metavalidation.ValidateConditions(s.Conditions, e.Path.Child("conditions")))
+	e.Add(metavalidation.ValidateConditions(s.Conditions, e.Path().Child("conditions")))
 	e.Nonnegative("disruptionsAllowed", int64(s.DisruptionsAllowed))
 	e.Nonnegative("currentHealthy", int64(s.CurrentHealthy))
 	e.Nonnegative("desiredHealthy", int64(s.DesiredHealthy))

@@ -53,7 +53,7 @@ func clusterRole(r *rbacv1.ClusterRole, allowInvalidSelector bool) field.ErrorLi
 			s, at := &a.ClusterRoleSelectors[i], e.Elsewhere(path.Child("clusterRoleSelectors").Index(i))
 			at.Add(metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{
 				AllowInvalidLabelValueInSelector: allowInvalidSelector,
-			}, at.Path))
+			}, at.Path()))
 			if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
 				at.Invalid(nil, "invalid label selector.")
 			}

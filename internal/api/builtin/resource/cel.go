@@ -115,12 +115,12 @@ func (x *expressions) compile(e rules.Errors, expression string, limit uint64, w
 	}
 	envs, err := x.envs()
 	if err != nil {
-		e.AddError(field.InternalError(e.Path, err))
+		e.AddError(field.InternalError(e.Path(), err))
 		return 0
 	}
 	env, err := envs.Env(environment.NewExpressions)
 	if err != nil {
-		e.AddError(field.InternalError(e.Path, err))
+		e.AddError(field.InternalError(e.Path(), err))
 		return 0
 	}
 	ast, issues := env.Compile(expression)
@@ -138,7 +138,7 @@ func (x *expressions) compile(e rules.Errors, expression string, limit uint64, w
 	}
 	estimate, err := env.EstimateCost(ast, &library.CostEstimator{SizeEstimator: x})
 	if err != nil {
-		e.AddError(field.InternalError(e.Path, err))
+		e.AddError(field.InternalError(e.Path(), err))
 		return 0
 	}
 	if estimate.Max > limit {

@@ -46,7 +46,7 @@ func (d *derived) check(attributes []resourcev1.DeviceDerivedAttribute, e rules.
 	at := e.Field("derivedAttributes")
 	tooMany := len(attributes) > resourcev1.DeviceDerivedAttributesMaxSize
 	if tooMany {
-		at.AddError(field.TooMany(at.Path, len(attributes), resourcev1.DeviceDerivedAttributesMaxSize))
+		at.AddError(field.TooMany(at.Path(), len(attributes), resourcev1.DeviceDerivedAttributesMaxSize))
 	}
 	set(attributes, math.MaxInt, at, func(a *resourcev1.DeviceDerivedAttribute) string { return string(a.Name) },
 		func(a *resourcev1.DeviceDerivedAttribute, e rules.Errors) {

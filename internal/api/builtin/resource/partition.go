@@ -16,7 +16,7 @@ func (v *validator) partitionType(s, old *resourcev1.ResourceSliceSpec, e rules.
 		return
 	}
 	name, at := string(*s.PartitionTypeAttribute), e.Field("partitionTypeAttribute")
-	format := rules.At(e.Path)
+	format := rules.At(e.Path())
 	fullName("partitionTypeAttribute", name, format)
 	if old == nil || old.PartitionTypeAttribute == nil || *old.PartitionTypeAttribute != *s.PartitionTypeAttribute {
 		if v.Gates.Enabled(features.DRAPartitionableDevicesType) {

@@ -21,7 +21,7 @@ import (
 // list validates each item, unless there are more than limit.
 func list[T any](items []T, limit int, e rules.Errors, check func(item *T, e rules.Errors)) bool {
 	if len(items) > limit {
-		e.AddError(field.TooMany(e.Path, len(items), limit))
+		e.AddError(field.TooMany(e.Path(), len(items), limit))
 		return false
 	}
 	for i := range items {
@@ -48,7 +48,7 @@ func set[T any, K comparable](items []T, limit int, e rules.Errors, key func(ite
 func self(s *string) string { return *s }
 
 func labelName(name *string, e rules.Errors) {
-	e.Add(metavalidation.ValidateLabelName(*name, e.Path))
+	e.Add(metavalidation.ValidateLabelName(*name, e.Path()))
 }
 
 func poolName(name string, e rules.Errors) {
@@ -225,7 +225,7 @@ func skippedOperations(skipped []resourcev1.SkipNodeOperation, e rules.Errors) {
 	set(skipped, math.MaxInt, at, func(s *resourcev1.SkipNodeOperation) resourcev1.SkipNodeOperation { return *s },
 		func(s *resourcev1.SkipNodeOperation, e rules.Errors) {
 			if !slices.Contains(skipOperations, *s) {
-				e.AddError(field.NotSupported(e.Path, *s, skipOperations))
+				e.AddError(field.NotSupported(e.Path(), *s, skipOperations))
 			}
 		})
 	has := func(s resourcev1.SkipNodeOperation) bool { return slices.Contains(skipped, s) }

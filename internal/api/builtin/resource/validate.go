@@ -98,7 +98,7 @@ func (v *validator) adminNamespace(ctx context.Context, namespace string, e rule
 	if v.NamespaceLabels != nil {
 		labels, err := v.NamespaceLabels(ctx, namespace)
 		if err != nil {
-			e.AddError(field.InternalError(e.Path, err))
+			e.AddError(field.InternalError(e.Path(), err))
 			return
 		}
 		if labels[resourcev1.DRAAdminNamespaceLabelKey] == "true" {

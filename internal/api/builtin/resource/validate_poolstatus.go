@@ -85,10 +85,10 @@ func validatePoolStatus(_ context.Context, r, old *resourcev1alpha3.ResourcePool
 	}
 	at := e.Field("conditions")
 	if n := len(s.Conditions); n > mostPoolConditions && !apiequality.Semantic.DeepEqual(s.Conditions, was.Conditions) {
-		e.AddError(field.TooMany(at.Path, n, mostPoolConditions))
+		e.AddError(field.TooMany(at.Path(), n, mostPoolConditions))
 	}
 	if old.Status == nil {
-		e.Add(metavalidation.ValidateConditions(s.Conditions, at.Path))
+		e.Add(metavalidation.ValidateConditions(s.Conditions, at.Path()))
 	}
 	return e.List()
 }

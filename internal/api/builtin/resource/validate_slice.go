@@ -191,7 +191,7 @@ func counters(m map[string]resourcev1.Counter, limit int, e rules.Errors) {
 	case len(m) == 0:
 		at.Required("")
 	case len(m) > limit:
-		at.AddError(field.TooMany(at.Path, len(m), limit))
+		at.AddError(field.TooMany(at.Path(), len(m), limit))
 	default:
 		for name := range m {
 			at.Messages(name, validation.IsDNS1123Label(name))

@@ -186,7 +186,7 @@ func deviceStatus(d *resourcev1.AllocatedDeviceStatus, has map[deviceID]bool, e 
 	if id := statusID(d); !has[id] {
 		e.Invalid(id, "must be allocated to the claim")
 	}
-	conditions := e.Path.Child("conditions")
+	conditions := e.Path().Child("conditions")
 	if n := len(d.Conditions); n > resourcev1.AllocatedDeviceStatusMaxConditions {
 		e.AddError(field.TooMany(conditions, n, resourcev1.AllocatedDeviceStatusMaxConditions))
 	}
@@ -206,6 +206,6 @@ func deviceStatus(d *resourcev1.AllocatedDeviceStatus, has map[deviceID]bool, e 
 		at.Field("hardwareAddress").TooLong(resourcev1.NetworkDeviceDataHardwareAddressMaxLength)
 	}
 	set(n.IPs, resourcev1.NetworkDeviceDataMaxIPs, at.Field("ips"), self, func(address *string, e rules.Errors) {
-		e.Add(validation.IsValidInterfaceAddress(e.Path, *address))
+		e.Add(validation.IsValidInterfaceAddress(e.Path(), *address))
 	})
 }

@@ -71,7 +71,7 @@ func (d Deps) validatePodGroupUpdate(ctx context.Context, g, old *podGroup) fiel
 func (d Deps) validatePodGroupStatus(ctx context.Context, g, old *podGroup) field.ErrorList {
 	e := rules.At(field.NewPath("status"))
 	e.Add(rules.ObjectMetaUpdate(&g.ObjectMeta, &old.ObjectMeta))
-	e.Add(metavalidation.ValidateConditions(g.Status.Conditions, e.Path.Child("conditions")))
+	e.Add(metavalidation.ValidateConditions(g.Status.Conditions, e.Path().Child("conditions")))
 	for i, s := range g.Status.ResourceClaimStatuses {
 		if !slices.ContainsFunc(g.Spec.ResourceClaims, func(c schedulingv1alpha3.PodGroupResourceClaim) bool { return c.Name == s.Name }) {
 			e.Field("resourceClaimStatuses").Item(i).Field("name").Invalid(s.Name, "must match the name of an entry in `spec.resourceClaims`")

@@ -133,7 +133,7 @@ func csiDrivers(d Deps) *engine.Resource {
 		Versions:      []*engine.Version{engine.VersionOf[storagev1.CSIDriver, storagev1.CSIDriverList](v1, d.defaultCSIDriver)},
 		Rules: engine.Typed[*storagev1.CSIDriver]{
 			PrepareUpdate: func(_ context.Context, d, old *storagev1.CSIDriver) {
-				rules.RaiseGeneration(&d.ObjectMeta, &old.ObjectMeta, d.Spec, old.Spec)
+				rules.RaiseGeneration(&d.ObjectMeta, &old.ObjectMeta, &d.Spec, &old.Spec)
 			},
 			Validate:             validateCSIDriver,
 			ValidateUpdate:       validateCSIDriverUpdate,

@@ -136,7 +136,7 @@ func validateVolumeAttachment(_ context.Context, a *storagev1.VolumeAttachment) 
 	case volume != nil:
 		source.Present("persistentVolumeName", *volume)
 	default:
-		e.Add(rules.InlineVolumeSpec(inline, "", source.Path.Child("inlineVolumeSpec")))
+		e.Add(rules.InlineVolumeSpec(inline, "", source.Path().Child("inlineVolumeSpec")))
 	}
 	if name := a.Spec.Source.PersistentVolumeName; name != nil {
 		e.Elsewhere(field.NewPath("spec.source")).Name("persistentVolumeName", *name, rules.Subdomain)
@@ -226,7 +226,7 @@ func storageHealth(h *storagev1.StorageHealth, e rules.Errors) {
 	}
 	list := e.Field("healthConditions")
 	if len(h.HealthConditions) > maxStorageHealthConditions {
-		list.AddError(field.TooMany(list.Path, len(h.HealthConditions), maxStorageHealthConditions))
+		list.AddError(field.TooMany(list.Path(), len(h.HealthConditions), maxStorageHealthConditions))
 		return
 	}
 	for i := range h.HealthConditions {

@@ -49,7 +49,7 @@ func validateStatus(_ context.Context, m, old *migrationv1.StorageVersionMigrati
 	e.Add(rules.ObjectMetaUpdate(&m.ObjectMeta, &old.ObjectMeta))
 	revision(m.Status.ResourceVersion, old.Status.ResourceVersion, e.Field("resourceVersion"))
 	conditions := e.Field("conditions")
-	e.Add(metavalidation.ValidateConditions(m.Status.Conditions, conditions.Path))
+	e.Add(metavalidation.ValidateConditions(m.Status.Conditions, conditions.Path()))
 	succeeded, failed := is(m, migrationv1.MigrationSucceeded), is(m, migrationv1.MigrationFailed)
 	if succeeded && failed {
 		conditions.Invalid(m.Status.Conditions, "a migration that has succeeded cannot have failed")

@@ -8,6 +8,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 )
 
 // admitNode lets a node write its own object, except for fields that could
@@ -42,9 +43,9 @@ func admitNode(a *admission.Attributes, name string) error {
 	switch {
 	case source != nil && !apiequality.Semantic.DeepEqual(source, oldSource):
 		return admission.Forbiddenf(a, "node %q is not allowed to update configSource to a new non-nil configSource", name)
-	case !apiequality.Semantic.DeepEqual(node.Spec.Taints, old.Spec.Taints):
+	case !equal.Objects(&node.Spec.Taints, &old.Spec.Taints):
 		return admission.Forbiddenf(a, "node %q is not allowed to modify taints", name)
-	case !apiequality.Semantic.DeepEqual(node.OwnerReferences, old.OwnerReferences):
+	case !equal.Objects(&node.OwnerReferences, &old.OwnerReferences):
 		return admission.Forbiddenf(a, "node %q is not allowed to modify ownerReferences", name)
 	}
 	if bad := reserved(node.Labels, old.Labels); len(bad) > 0 {
