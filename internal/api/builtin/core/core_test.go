@@ -329,6 +329,10 @@ func TestNamespaceLife(t *testing.T) {
 	finalize := r.Subresources[0].Rules
 	changed.Spec.Finalizers = nil
 	finalize.PrepareUpdate(ctx, changed, n)
+	if !r.Rules.Held(changed) {
+		t.Error("the first deletion of a namespace without finalizers removes it")
+	}
+	changed.DeletionTimestamp = &metav1.Time{Time: now}
 	if r.Rules.Held(changed) {
 		t.Error("finalize did not take the finalizers away")
 	}
