@@ -26,7 +26,7 @@ var accepted = []struct {
 	{`dryRun=All`, `\.metadata\.selfLink: kanzen nothing`, "a dry run shows what would be stored"},
 	{`certificatesigningrequests/[^"]*/approval.*as=Table`, ``, "kube-apiserver makes no table of an approval"},
 	{`/services`, `^\.message: kanzen "node port`, "kube-apiserver shows its own types"},
-	{`/services/[^/"]*/status`, `^code: kanzen 404.*kube-apiserver (201|200|422|409|403)`, "a subresource does not make its object"},
+	{`/services/[^/"]*/status`, `^code: kanzen 404.*kube-apiserver (201|200|422|409|403|500)`, "a subresource does not make its object"},
 	{`/services`, `\.spec\.internalTrafficPolicy: kanzen (nothing|"Cluster")`, "kube-apiserver stores what it hides of a service of type ExternalName"},
 	{`"PATCH".*dryRun=All.*apply-patch.*resourceVersion`, `^\.metadata\.resourceVersion: kanzen nothing`, "a dry run's new object has no revision"},
 	{`/serviceaccounts/.*/token`, `\.metadata\.managedFields: kanzen nothing`, "a request for a token is not stored"},

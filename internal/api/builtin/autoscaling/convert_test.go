@@ -38,7 +38,7 @@ func TestThroughVersion1(t *testing.T) {
 		{"behavior", `{spec: {behavior: {scaleDown: {stabilizationWindowSeconds: 5}}, metrics: [
   {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]}}`,
 			[]string{"autoscaling.alpha.kubernetes.io/behavior"}},
-		{"conditions", `{status: {conditions: [{type: AbleToScale, status: "True", reason: r}]}, spec: {metrics: [
+		{"conditions", `{status: {conditions: [{type: AbleToScale, status: "True", reason: r, observedGeneration: 3}]}, spec: {metrics: [
   {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]}}`,
 			[]string{"autoscaling.alpha.kubernetes.io/conditions"}},
 	}

@@ -97,7 +97,7 @@ func toV1(_ context.Context, obj engine.Object) (engine.Object, error) {
 	for _, c := range in.Status.Conditions {
 		conditions = append(conditions, autoscalingv1.HorizontalPodAutoscalerCondition{
 			Type: autoscalingv1.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status,
-			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
+			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration,
 		})
 	}
 	annotations := maps.Clone(withoutV1(in.Annotations))
@@ -184,7 +184,7 @@ func fromV1(_ context.Context, obj engine.Object) (engine.Object, error) {
 		for _, c := range conditions {
 			out.Status.Conditions = append(out.Status.Conditions, autoscalingv2.HorizontalPodAutoscalerCondition{
 				Type: autoscalingv2.HorizontalPodAutoscalerConditionType(c.Type), Status: c.Status,
-				LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message,
+				LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration,
 			})
 		}
 	}
