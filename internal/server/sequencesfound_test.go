@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What random sequences of requests (test/sequences) have found beside kube-apiserver: its answers, asked one by one.
@@ -82,4 +83,38 @@ func said(t *testing.T, rt http.RoundTripper, method, path, contentType, body st
 		t.Fatal(err)
 	}
 	return resp.StatusCode, string(b)
+}
+
+// A definition with the name of a built-in kind, in a version that is not built in, takes nothing of that kind with it when it is deleted.
+func TestDefinitionOfABuiltinKind(t *testing.T) {
+	t.Parallel()
+	admin := withCustom(t).Config().Transport
+	const definitions, services = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/apiregistration.k8s.io/v1/apiservices"
+	const definition = `{"metadata":{"name":"apiservices.apiregistration.k8s.io","annotations":{"api-approved.kubernetes.io":"unapproved, test"}},"spec":{"group":"apiregistration.k8s.io","scope":"Cluster",
+		"names":{"plural":"apiservices","kind":"APIService"},"versions":[{"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
+	for _, c := range []struct {
+		method, path, body string
+		code               int
+	}{
+		{"GET", services, "", 200}, {"POST", definitions, definition, 201}, {"GET", services, "", 200},
+		{"DELETE", definitions + "/apiservices.apiregistration.k8s.io", "", 200},
+	} {
+		if code, body := said(t, admin, c.method, c.path, "application/json", c.body); code != c.code {
+			t.Fatalf("%s %s: %d %s", c.method, c.path, code, body)
+		}
+	}
+	for {
+		switch code, body := said(t, admin, "GET", definitions+"/apiservices.apiregistration.k8s.io", "", ""); code {
+		case http.StatusOK:
+			time.Sleep(10 * time.Millisecond)
+			continue
+		case http.StatusNotFound:
+		default:
+			t.Fatal(code, body)
+		}
+		break
+	}
+	if code, body := said(t, admin, "GET", services, "", ""); code != http.StatusOK || !strings.Contains(body, `"v1.apps"`) {
+		t.Errorf("API services: %d %s", code, body)
+	}
 }

@@ -133,10 +133,13 @@ func (s *serving) view() *store.View {
 var errDeleted = errors.New("the definition was deleted")
 
 // forget drops the cached objects, after the definition and its objects were deleted. They may have been read by an earlier state of the
-// same definition, and not by this one.
+// same definition, and not by this one. Those of a built-in kind that lie at the same keys remain: a definition may have the name of one, in
+// a version that is not built in.
 func (s *serving) forget() {
 	s.mu.Lock()
 	s.forgotten = true
 	s.mu.Unlock()
-	s.server.Store.Forget(s.def.prefix() + "/")
+	if !s.server.builtin(s.def.group, s.def.accepted.Plural) {
+		s.server.Store.Forget(s.def.prefix() + "/")
+	}
 }
