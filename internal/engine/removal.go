@@ -93,6 +93,7 @@ func (w *write) preconditions(o *metav1.DeleteOptions, obj Object) error {
 	}
 	gr := schema.GroupResource{Group: w.hub.Group, Resource: w.GVK.Kind}
 	failed := func(what string, asked, has any) error { // of a namespace, which has words of its own
+		//lint:ignore ST1005 kube-apiserver's words
 		return apierrors.NewConflict(w.gr(), obj.GetName(), fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, asked, what, has))
 	}
 	if uid := o.Preconditions.UID; uid != nil && *uid != obj.GetUID() {
