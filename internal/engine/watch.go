@@ -250,7 +250,8 @@ func (s *watchStream) run(ctx context.Context, initial *store.Snapshot, initialE
 	request.Watching(ctx)
 	ticker := s.e.Clock.NewTicker(bookmarkEvery)
 	defer ticker.Stop()
-	due := false // a bookmark is
+	due := false   // a bookmark is
+	ended := false // once what has happened is told
 	for {
 		changed := s.narrowed.changed(ctx)
 		var events []*store.Event
@@ -263,6 +264,9 @@ func (s *watchStream) run(ctx context.Context, initial *store.Snapshot, initialE
 		}
 		if ctx.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, store.ErrForgotten) {
+			return nil // the kind is gone, and all that happened to its objects is told
 		}
 		if err != nil {
 			return s.sendError(s.storeError(err, ""))
@@ -280,6 +284,9 @@ func (s *watchStream) run(ctx context.Context, initial *store.Snapshot, initialE
 		if due = false; len(events) > 0 {
 			continue
 		}
+		if ended {
+			return nil
+		}
 		select {
 		case <-s.events.Ready():
 		case <-changed.rights:
@@ -288,7 +295,7 @@ func (s *watchStream) run(ctx context.Context, initial *store.Snapshot, initialE
 		case <-ticker.C():
 			due = true
 		case <-s.retired:
-			return nil
+			ended = true
 		case <-ctx.Done():
 			return nil
 		}

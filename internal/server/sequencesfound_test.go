@@ -118,3 +118,37 @@ func TestDefinitionOfABuiltinKind(t *testing.T) {
 		t.Errorf("API services: %d %s", code, body)
 	}
 }
+
+// A watch of custom resources sees them go with their definition, and then ends.
+func TestWatchSeesADefinitionGo(t *testing.T) {
+	t.Parallel()
+	admin := withCustom(t).Config().Transport
+	const definitions, things = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/gone.example.com/v1/things"
+	const definition = `{"metadata":{"name":"things.gone.example.com"},"spec":{"group":"gone.example.com","scope":"Cluster",
+		"names":{"plural":"things","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
+	if code, body := said(t, admin, "POST", definitions, "application/json", definition); code != http.StatusCreated {
+		t.Fatal(code, body)
+	}
+	for {
+		if code, _ := said(t, admin, "POST", things, "application/json", `{"apiVersion":"gone.example.com/v1","kind":"Thing","metadata":{"name":"a"}}`); code == http.StatusCreated {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "https://kanzen"+things+"?watch=1", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := admin.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if code, body := said(t, admin, "DELETE", definitions+"/things.gone.example.com", "", ""); code != http.StatusOK {
+		t.Fatal(code, body)
+	}
+	events, err := io.ReadAll(answer.Body)
+	if err != nil || !strings.Contains(string(events), `"type":"DELETED"`) || strings.Contains(string(events), `"type":"ERROR"`) {
+		t.Errorf("%s (%v)", events, err)
+	}
+}

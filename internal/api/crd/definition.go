@@ -97,3 +97,10 @@ func servesAlike(a, b *definition) bool {
 		a.hidden == b.hidden && slices.EqualFunc(a.indexed, b.indexed, slices.Equal) &&
 		equality.Semantic.DeepEqual(a.accepted, b.accepted)
 }
+
+// beganDeletion reports whether d is old but for its deletion, which has begun.
+func (d *definition) beganDeletion(old *definition) bool {
+	alive := *d
+	alive.terminating = false
+	return d.terminating && !old.terminating && servesAlike(old, &alive)
+}

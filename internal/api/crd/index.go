@@ -63,6 +63,9 @@ func (s *Server) put(d *definition) {
 		d.serving = old.serving
 	} else {
 		d.serving = newServing(s, d)
+		if old != nil && d.beganDeletion(old) {
+			d.serving.before = old.serving
+		}
 	}
 	if old != nil && old.uid != d.uid {
 		old.serving.forget() // before the new definition is served, whose objects lie in the same place
@@ -85,7 +88,7 @@ func (s *Server) put(d *definition) {
 
 // replaced ends the serving of the previous definition.
 func (s *Server) replaced(old, d *definition) {
-	if old == nil || old.serving == d.serving {
+	if old == nil || old.serving == d.serving || old.serving == d.serving.before {
 		return
 	}
 	old.serving.retire()

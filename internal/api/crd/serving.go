@@ -22,6 +22,10 @@ type serving struct {
 	// convert converts objects to another version.
 	convert converter
 
+	// before is that of the definition before its deletion began; nil otherwise. Its watches go on until this one's end, so that they see
+	// the objects go.
+	before *serving
+
 	mu sync.Mutex
 	// All fields below are guarded by mu.
 	spec      *apiextensionsv1.CustomResourceDefinition // without its schemas
@@ -102,6 +106,9 @@ func (s *serving) schema(version string) (*schema.Schema, error) {
 
 // retire ends the watches of all endpoints.
 func (s *serving) retire() {
+	if s.before != nil {
+		s.before.retire()
+	}
 	for _, ep := range s.retiring() {
 		ep.Retire()
 		ep.DropOrders()
