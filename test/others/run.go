@@ -61,20 +61,8 @@ func copyTarget(t target, dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	if err := copyModule(t.module, dir); err != nil {
-		return err
-	}
-	for folder, module := range t.nested {
-		if err := copyModule(module, filepath.Join(dir, folder)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func copyModule(module, dir string) error {
 	plain := func(_ string, b []byte) ([]byte, os.FileMode, error) { return b, suite.Mode(b), nil }
-	_, source, err := suite.Download(".", module)
+	_, source, err := suite.Download(".", t.module)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,6 @@ type target struct {
 	module   string // PATH@VERSION
 	packages []string
 	tags     string // of its files
-	// nested are modules that lie in folders of this one, which the module proxy has apart: PATH@VERSION by folder.
-	nested map[string]string
 	// crds is a folder of definitions for a suite that tests a server that is there, and wants them to be in it.
 	crds string
 	// leftOut are tests that are not asked for, by their names, or by expressions that match the texts of Ginkgo's specs; and why.
@@ -38,10 +36,5 @@ var targets = []target{
 			"./pkg/controller/mutators/...", "./pkg/readiness/...", "./pkg/watch/...",
 		},
 		leftOut: map[string]string{"pkg/controller/constrainttemplate": "waits for a policy of admissionregistration.k8s.io/v1beta1, which Kubernetes 1.37 does not serve by default"},
-	},
-	{name: "cluster-api-operator", module: "sigs.k8s.io/cluster-api-operator@v0.29.0", packages: []string{"./internal/...", "./cmd/..."}},
-	{
-		name: "cluster-api", module: "sigs.k8s.io/cluster-api@v1.14.2", nested: map[string]string{"api": "sigs.k8s.io/cluster-api/api@v1.14.2"},
-		packages: []string{"./bootstrap/...", "./controllers/...", "./controlplane/...", "./core/...", "./internal/...", "./util/..."},
 	},
 }
