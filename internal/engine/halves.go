@@ -4,9 +4,10 @@ import (
 	"context"
 	"reflect"
 
-	"github.com/kanzen-io/kanzen/internal/object/equal"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 )
 
 // half is a field of the Go type of a kind: its spec, or its status.

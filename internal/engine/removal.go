@@ -91,26 +91,23 @@ func (w *write) preconditions(o *metav1.DeleteOptions, obj Object) error {
 	if o.Preconditions == nil {
 		return nil
 	}
-	gr := schema.GroupResource{Group: w.hub.Group, Resource: w.GVK.Kind}
-	failed := func(what string, asked, has any) error { // of a namespace, which has words of its own
+	if uid := o.Preconditions.UID; uid != nil && *uid != obj.GetUID() {
+		return w.unmet(obj, "UID", *uid, obj.GetUID(), "deleted and then recreated")
+	}
+	if rv := o.Preconditions.ResourceVersion; rv != nil && *rv != obj.GetResourceVersion() {
+		return w.unmet(obj, "ResourceVersion", *rv, obj.GetResourceVersion(), "modified")
+	}
+	return nil
+}
+
+// unmet is the error about a precondition of a deletion. For namespaces kube-apiserver has other words.
+func (w *write) unmet(obj Object, what string, asked, has any, perhaps string) error {
+	if w.isNamespaces() {
 		//lint:ignore ST1005 kube-apiserver's words
 		return apierrors.NewConflict(w.gr(), obj.GetName(), fmt.Errorf("Precondition failed: %s in precondition: %v, %s in object meta: %v", what, asked, what, has))
 	}
-	if uid := o.Preconditions.UID; uid != nil && *uid != obj.GetUID() {
-		if w.isNamespaces() {
-			return failed("UID", *uid, obj.GetUID())
-		}
-		return apierrors.NewConflict(gr, obj.GetName(), fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
-			"The object might have been deleted and then recreated", *uid, obj.GetUID()))
-	}
-	if rv := o.Preconditions.ResourceVersion; rv != nil && *rv != obj.GetResourceVersion() {
-		if w.isNamespaces() {
-			return failed("ResourceVersion", *rv, obj.GetResourceVersion())
-		}
-		return apierrors.NewConflict(gr, obj.GetName(), fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the "+
-			"ResourceVersion in record (%s). The object might have been modified", *rv, obj.GetResourceVersion()))
-	}
-	return nil
+	return apierrors.NewConflict(schema.GroupResource{Group: w.hub.Group, Resource: w.GVK.Kind}, obj.GetName(), fmt.Errorf(
+		"the %s in the precondition (%v) does not match the %s in record (%v). The object might have been %s", what, asked, what, has, perhaps))
 }
 
 // begin determines what a deletion does (actKeep: it is under way already, and nothing changes) and changes obj accordingly: its

@@ -150,7 +150,7 @@ func (c *call) batches(items []*store.Item) func(n int) []*store.Item {
 }
 
 func (c *call) writeJSONList(out output, p *page) error {
-	if len(p.items) == 0 {
+	if out.shape == shapePartial && len(p.items) == 0 {
 		b, err := c.jsonList(out, p)
 		if err != nil {
 			return err

@@ -1,8 +1,9 @@
 package rules
 
 import (
-	"github.com/kanzen-io/kanzen/internal/object/equal"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/object/equal"
 )
 
 // RaiseGeneration increments the generation if the spec, which two pointers point to, has changed.
