@@ -119,7 +119,7 @@ func (a *application) begin(applied *unstructured.Unstructured) bool {
 		return false
 	}
 	_, fields := w.fieldsOf(a.root, &a.config)
-	a.fields = m.filter(w, m.version, fields)
+	a.fields = m.filter(m.version, fields)
 	if len(a.last) > 0 && !a.fields.equal(fields) {
 		return false // the library takes away items of which fields are left out
 	}
@@ -202,7 +202,7 @@ func (a *application) merge() bool {
 		}
 	}
 	for i := range a.differs {
-		a.differs[i] = m.filter(w, m.version, union(merged.below[i], pruned.below[i]))
+		a.differs[i] = m.filter(m.version, union(merged.below[i], pruned.below[i]))
 	}
 	return !w.odd
 }

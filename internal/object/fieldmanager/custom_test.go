@@ -169,11 +169,8 @@ func (o *custom) write(t *testing.T, d definition) (own, managed bool) {
 	c := Config{Types: d, Versions: func(context.Context) Versions { return d }, Kind: apischema.GroupVersionKind{Group: group, Version: version, Kind: "Thing"},
 		Hub: apischema.GroupVersion{Group: group, Version: "v1"}, Subresource: sub, Custom: true, Clock: clock.RealClock{},
 		Served: []apischema.GroupVersion{{Group: group, Version: "v1"}, {Group: group, Version: "v2"}}}
-	switch c.Reset = fieldpath.NewSet(fieldpath.MakePathOrDie("status")); {
-	case sub != "":
+	if c.Reset = fieldpath.NewSet(fieldpath.MakePathOrDie("status")); sub != "" {
 		c.Reset = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata", "labels"))
-	case r.Intn(4) == 0:
-		c.Filter = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec"))
 	}
 	m, err := New(c)
 	if err != nil {

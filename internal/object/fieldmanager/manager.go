@@ -47,11 +47,9 @@ type Config struct {
 	// Custom is set for custom resources: their hub is of their own group, and fields managed at a version that is gone are
 	// kept.
 	Custom bool
-	// Served are the versions for which the fields that such writes never change are left out: those in Reset, or those that
-	// Filter does not let pass.
+	// Served are the versions for which the fields in Reset, which such writes never change, are left out.
 	Served []schema.GroupVersion
 	Reset  *fieldpath.Set
-	Filter fieldpath.Filter
 	Clock  clock.PassiveClock
 }
 
@@ -73,14 +71,12 @@ type Manager struct {
 // New returns a Manager.
 func New(c Config) (*Manager, error) {
 	m := &Manager{Config: c, filters: map[fieldpath.APIVersion]fieldpath.Filter{}, version: c.Kind.GroupVersion().String(), types: map[*typed.ParseableType]*types{}, served: map[string]bool{}, target: c.Kind.GroupVersion()}
-	if c.Filter == nil && c.Reset != nil {
-		m.Filter = fieldpath.NewExcludeSetFilter(c.Reset)
+	if c.Reset != nil {
 		m.reset, _ = setOf(c.Reset) // of names
-	}
-	for _, v := range c.Served {
-		if m.Filter != nil {
+		filter := fieldpath.NewExcludeSetFilter(c.Reset)
+		for _, v := range c.Served {
 			m.served[v.String()] = true
-			m.filters[fieldpath.APIVersion(v.String())] = m.Filter
+			m.filters[fieldpath.APIVersion(v.String())] = filter
 		}
 	}
 	_, err := m.library(c.Versions(context.Background())) // an error now, and not at the first write that needs it

@@ -120,7 +120,7 @@ func (m *Manager) compare(w *walker, v *versioned, duplicates bool) bool {
 	}
 	c := w.compare(root, &live, &obj)
 	for i := range v.differs {
-		v.differs[i] = m.filter(w, v.version, c.below[i])
+		v.differs[i] = m.filter(v.version, c.below[i])
 	}
 	return !w.odd
 }
@@ -154,16 +154,11 @@ func (m *Manager) typesOf(t *typed.ParseableType) *types {
 }
 
 // filter leaves out the fields that such a write never changes.
-func (m *Manager) filter(w *walker, version string, s set) set {
+func (m *Manager) filter(version string, s set) set {
 	if len(s) == 0 || !m.served[version] {
 		return s
 	}
-	if m.reset != nil {
-		return s.without(m.reset)
-	}
-	out, exact := setOf(m.Filter.Filter(s.library()))
-	w.odd = w.odd || !exact
-	return out
+	return s.without(m.reset)
 }
 
 // at compares the objects of a write in another version. It returns nil where the library is to be asked.
