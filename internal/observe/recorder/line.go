@@ -4,9 +4,10 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kanzen-io/kanzen/internal/object/jsonobject"
 	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // line is JSON that is being written: a record in a file. There nobody asks who may get an object, so it has no values and no
@@ -126,13 +127,20 @@ func (l line) duration(name string, d metav1.Duration) line {
 
 // quoted writes a text. Characters of HTML stand as they are, for whoever reads the file.
 func (l line) quoted(s string) line {
-	at := strings.IndexAny(s, "<>&")
-	if at < 0 {
-		return jsonobject.AppendString(l, s)
+	l = append(l, '"')
+	for {
+		at := strings.IndexAny(s, "<>&")
+		if at < 0 {
+			at = len(s)
+		}
+		from := len(l) - 1 // what stands before takes the place of the opening quote
+		before := l[from]
+		l = jsonobject.AppendString(l[:from], s[:at])
+		l[from] = before
+		if at == len(s) {
+			return l
+		}
+		l[len(l)-1] = s[at] // for the closing quote
+		s = s[at+1:]
 	}
-	l = jsonobject.AppendString(l, s[:at])
-	l[len(l)-1] = s[at] // for the closing quote
-	from := len(l)
-	l = l.quoted(s[at+1:])
-	return append(l[:from], l[from+1:]...) // without its opening quote
 }
