@@ -202,7 +202,7 @@ func (s *sealingServer) get(path string) (int, string) {
 }
 
 // TestEncryptionRotates has a server take up new keys while it serves: a write that changes nothing stores the object
-// with the new one.
+// with the new one, and what the new ones cannot decrypt is served no longer, until they are back.
 func TestEncryptionRotates(t *testing.T) {
 	t.Parallel()
 	kms := standin.StartKMS(t, "key-1")
@@ -247,6 +247,17 @@ func TestEncryptionRotates(t *testing.T) {
 		if !bytes.HasPrefix(after, []byte(prefix)) || strings.Contains(prefix, "kms") && !bytes.Contains(after, []byte("key-2")) {
 			t.Errorf("%s is stored as %.60q", k.kind, after)
 		}
+	}
+
+	for _, with := range []struct {
+		keys []string
+		code int
+	}{{[]string{"k3"}, http.StatusInternalServerError}, {[]string{"k3", "k2", "k1"}, http.StatusOK}} {
+		must(t, os.WriteFile(file, []byte(encryptionConfig(kms, with.keys...)), 0o600))
+		within(t, 20*time.Second, fmt.Sprintf("with keys %v the answer is %d", with.keys, with.code), func(context.Context) bool {
+			code, _ := s.get("/api/v1/namespaces/default/secrets/a")
+			return code == with.code
+		})
 	}
 }
 

@@ -102,7 +102,7 @@ func (b *base) work(p runnables) (work, error) {
 		})},
 	}
 	if p.sealed.Encryption != nil {
-		w.storage = append(w.storage, task{"", quietly(p.sealed.Run)})
+		w.storage = append(w.storage, task{"", quietly(func(ctx context.Context) { p.sealed.Run(ctx, p.store.Recheck) })})
 	}
 	if p.recorded.Recorder != nil && p.recorded.Disk != nil {
 		w.storage = append(w.storage, task{"flight recorder", p.recorded.Disk.Run}, task{"", quietly(b.load(p.recorded.Recorder))})

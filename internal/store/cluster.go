@@ -103,6 +103,14 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return c.each(ctx, func(ctx context.Context, s *Store) error { return s.Run(ctx) })
 }
 
+// Recheck is Store.Recheck of all stores.
+func (c *Cluster) Recheck(ctx context.Context) {
+	_ = c.each(ctx, func(ctx context.Context, s *Store) error {
+		s.Recheck(ctx)
+		return nil
+	})
+}
+
 // Fresh is Store.Fresh of all stores. For one view View.Fresh is enough.
 func (c *Cluster) Fresh(ctx context.Context) error {
 	return c.each(ctx, func(ctx context.Context, s *Store) error { return s.Fresh(ctx) })

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
 // This file reads values again that could not be decrypted, because the server of their keys was away, or the key was
-// not configured yet. That they can be is no event of the log.
+// not configured yet, and those that could be, once keys have changed. Neither is an event of the log.
 
 const (
 	healAfter = 5 * time.Second
@@ -100,6 +102,42 @@ func (s *Store) readable(ctx context.Context) bool {
 		}
 	}
 	return false
+}
+
+// Recheck reads what views hold once more, and has those loaded again that have values which can no longer be decrypted: the keys have
+// changed. Otherwise these values would be served from memory until the next start, which then lacks them.
+func (s *Store) Recheck(ctx context.Context) {
+	for _, v := range s.allViews() {
+		switch lost, err := v.locked(ctx); {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.log.Error("it is not known whether all values can still be decrypted", "view", v.kind.Prefix, "error", err)
+		case lost:
+			v.reset()
+		}
+	}
+}
+
+// locked reports whether a value can no longer be decrypted that the view still has.
+func (v *View) locked(ctx context.Context) (lost bool, err error) {
+	if items, _ := v.Len(); v.kind.Transformer == nil || items == 0 {
+		return false, nil
+	}
+	asked := func(began time.Time, err error) { v.asked(etcdList, began, err) }
+	_, err = v.store.all(ctx, v.etcdPrefix, asked, func(k kv.KeyValue) bool {
+		lost = v.item(ctx, k).Err != nil && v.has(string(k.Key[len(v.etcdPrefix):]))
+		return !lost && ctx.Err() == nil
+	})
+	return lost, err
+}
+
+// has reports whether the view has a value at a key.
+func (v *View) has(key string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	i, ok := v.items.Get(key)
+	return ok && i.Err == nil
 }
 
 // reportBroken logs the values that cannot be decrypted, each once as long as it stays so.

@@ -73,6 +73,54 @@ func TestHeal(t *testing.T) {
 	}
 }
 
+// TestRecheck has values that keys were taken away from: they are not served from memory, and are there again with their keys. Whoever
+// watches is told of what is written meanwhile.
+func TestRecheck(t *testing.T) {
+	l := &locked{}
+	l.open.Store(true)
+	s := run(t, memory.New(clock.RealClock{}))
+	v := s.View(Kind{Prefix: "things/", Transformer: l})
+	create(t, v, "ns/a", "1")
+	read := func() error {
+		i, err := v.Get(t.Context(), "ns/a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i.Err
+	}
+	first, err := v.Get(t.Context(), "ns/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := v.Watch(t.Context(), WatchOptions{After: first.Rev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	loads := v.counts.loads.Load()
+	s.Recheck(t.Context())
+	if read() != nil || v.counts.loads.Load() != loads {
+		t.Error("the view was loaded again, and nothing was wrong with it")
+	}
+	l.open.Store(false)
+	if err := read(); err != nil {
+		t.Fatalf("who has noticed? %v", err)
+	}
+	s.Recheck(t.Context())
+	if err := read(); !errors.Is(err, errLocked) {
+		t.Errorf("the value is served without its key: %v", err)
+	}
+	l.open.Store(true)
+	create(t, v, "ns/b", "2")
+	if got := take(t, w, 1); got[0] != "+ns/b=2" {
+		t.Errorf("the watch gets %v", got)
+	}
+	s.heal(t.Context())
+	if err := read(); err != nil {
+		t.Errorf("its key is back, and it is not: %v", err)
+	}
+}
+
 // onMessage is a log's handler that calls a func for one message.
 type onMessage struct {
 	slog.Handler

@@ -44,7 +44,8 @@ type Encryption struct {
 	file    *reload.File
 	current atomic.Pointer[setup]
 
-	running sync.WaitGroup // what Run began
+	changed func(context.Context) // see Run
+	running sync.WaitGroup        // what Run began
 }
 
 // setup is one version of the configuration.
@@ -62,7 +63,7 @@ type setup struct {
 // New reads the configuration, and asks its plugins how they are; that they are not well is no error. Close gives back
 // what New took.
 func New(ctx context.Context, c Config) (*Encryption, error) {
-	e := &Encryption{Config: c, metrics: newMetrics(c.Registry, c.Server, c.Clock)}
+	e := &Encryption{Config: c, metrics: newMetrics(c.Registry, c.Server, c.Clock), changed: func(context.Context) {}}
 	e.file = &reload.File{Path: c.File, Take: e.take, Clock: c.Clock, Log: c.Log, Metrics: reload.NewMetrics(c.Registry, "encryption", c.Server)}
 	data, err := e.file.Read()
 	if err != nil {
@@ -154,9 +155,11 @@ func (e *Encryption) pluginV1(c *apiserver.KMSConfiguration) (*kmsV1, error) {
 	return newKMSV1(c.Name, p, int(*c.CacheSize), e.Clock, e.Log, e.metrics), nil
 }
 
-// Run follows the keys of plugins, and the file if that was asked for, until ctx ends.
-func (e *Encryption) Run(ctx context.Context) {
+// Run follows the keys of plugins, and the file if that was asked for, until ctx ends. It calls changed after each change of the
+// configuration: values that could be decrypted before may no longer be.
+func (e *Encryption) Run(ctx context.Context, changed func(context.Context)) {
 	defer e.running.Wait()
+	e.changed = changed
 	e.follow(ctx, e.current.Load())
 	if e.Reload {
 		e.file.Run(ctx)
@@ -199,6 +202,7 @@ func (e *Encryption) take(ctx context.Context, data []byte) error {
 		}
 		old.close()
 	})
+	e.changed(ctx)
 	return nil
 }
 

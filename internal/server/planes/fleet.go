@@ -117,7 +117,7 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	defer all.Wait()
 	if f.sealed != nil {
 		all.Go(func() {
-			f.sealed.Run(ctx)
+			f.sealed.Run(ctx, func(context.Context) {}) // planes look after what they store
 			_ = f.sealed.Close() // it gives back connections only
 		})
 	}
