@@ -193,7 +193,7 @@ func (c *call) pageOf(ctx context.Context, snap *store.Snapshot, start string, s
 // broken is the error of a list that has an item which cannot be decrypted:
 // what is left out silently would look deleted.
 func (c *call) broken(i *store.Item) error {
-	return apierrors.NewInternalError(fmt.Errorf("unable to transform key %q: %w", c.view.Path(i.Key), i.Err))
+	return apierrors.NewInternalError(fmt.Errorf("unable to transform key %q: %w", c.view.Shown(i.Key), i.Err))
 }
 
 // snapshot returns the snapshot for a list and the key to begin at, relative to

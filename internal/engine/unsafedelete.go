@@ -90,7 +90,7 @@ func (w *write) unsafeDelete(ctx context.Context) error {
 		if why == nil {
 			const code = 4
 			return nil, apierrors.NewConflict(w.gr(), w.name, fmt.Errorf("StorageError: invalid object, Code: %d, Key: %s, ResourceVersion: 0, "+
-				"AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage", code, w.view.Path(w.key(w.name))))
+				"AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage", code, w.view.Shown(w.key(w.name))))
 		}
 		return &decision{found: found, act: actRemove, ended: func(stored bool) {
 			if stored {
@@ -120,7 +120,7 @@ func (c *call) allCorrupt(each func(yield func(*store.Item) bool) error) error {
 		if why == nil {
 			return true
 		}
-		key := c.view.Path(i.Key)
+		key := c.view.Shown(i.Key)
 		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeUnexpectedServerResponse, Field: key, Message: corruptError(key, why).Error()})
 		return len(causes) < corruptTold
 	})

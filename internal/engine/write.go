@@ -70,7 +70,7 @@ func (w *write) sameObject(uid string, old Object) error {
 }
 
 func (w *write) otherObject(uid string, old Object) error {
-	key := w.view.Path(w.key(w.name))
+	key := w.view.Shown(w.key(w.name))
 	if w.dryRun { // upstream's storage for these does not know the prefix of all keys
 		key = "/" + w.view.Below(w.key(w.name))
 	}

@@ -128,7 +128,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	}
 	opened.Add(sealed.close)
 	history := newHistory(cfg, on)
-	stored := store.NewCluster(on.DB, store.Options{Past: history.store(), Prefix: cfg.KeyPrefix(), Transformer: sealed.ofKey, Clock: clk,
+	stored := store.NewCluster(on.DB, store.Options{Past: history.store(), Prefix: cfg.KeyPrefix(), Shown: cfg.ShownPrefix(), Transformer: sealed.ofKey, Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}, Compare: cfg.Gates().Enabled(features.DetectCacheInconsistency)}, on.Parts()...)
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
 	if history != nil {

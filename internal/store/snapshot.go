@@ -98,6 +98,9 @@ func (s *Snapshot) rank(key string) int {
 // Path is the key in etcd of the item at a key.
 func (v *View) Path(key string) string { return v.etcdPrefix + key }
 
+// Shown is the key of the item at a key as errors name it to clients.
+func (v *View) Shown(key string) string { return v.store.shown + v.kind.Prefix + key }
+
 // Below is the key of the item at a key below the store's prefix.
 func (v *View) Below(key string) string { return v.kind.Prefix + key }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -64,6 +65,8 @@ func (nobody) AuditID(context.Context) string                   { return "" }
 type Options struct {
 	// Prefix of all keys, with slashes around it: "/registry/".
 	Prefix string
+	// Shown is what keys begin with for clients, who are not told where a control plane below another one lies; empty: Prefix.
+	Shown string
 	// EncodingBytes bounds the cached encodings of all views.
 	EncodingBytes int
 	// Transformer returns the transformer of the values at a key below Prefix
@@ -87,6 +90,7 @@ type Options struct {
 type Store struct {
 	db     DB
 	prefix string
+	shown  string // instead of prefix, for clients
 	clock  clock.Clock
 	log    *slog.Logger
 	guard  *guard.Guard
@@ -157,7 +161,7 @@ func New(db DB, o Options) *Store {
 
 func newStore(db DB, o Options, common shared) *Store {
 	s := &Store{
-		db: db, metrics: o.Metrics, prefix: o.Prefix, clock: o.Clock, log: o.Log, guard: o.Guard, caller: o.Caller, compares: o.Compare, transformer: o.Transformer,
+		db: db, metrics: o.Metrics, prefix: o.Prefix, shown: cmp.Or(o.Shown, o.Prefix), clock: o.Clock, log: o.Log, guard: o.Guard, caller: o.Caller, compares: o.Compare, transformer: o.Transformer,
 		Encodings: common.encodings, values: common.values, views: map[string]*View{},
 		histories: semaphore.NewWeighted(historiesBytes), windowBytes: windowBytes,
 	}

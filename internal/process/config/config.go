@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -254,6 +255,8 @@ type Plane struct {
 	gates          features.Set
 	anonymousAsked bool
 	ownKeys        bool
+
+	shownPrefix string // see ShownPrefix; set by Hosted
 }
 
 // Trust is whom a control plane believes, by what others know it, and whom it asks: files and addresses that are of one cluster. A control
@@ -440,6 +443,9 @@ func defaultDataDir() string {
 // KeyPrefix returns what all keys in etcd begin with, with slashes around it, as kube-apiserver makes it of --etcd-prefix:
 // abc/registry is /abc/registry/.
 func (c *Plane) KeyPrefix() string { return path.Join("/", c.EtcdPrefix) + "/" }
+
+// ShownPrefix is what keys begin with in what clients are told. Where a hosted control plane lies is nothing that its users need to know.
+func (c *Plane) ShownPrefix() string { return cmp.Or(c.shownPrefix, c.KeyPrefix()) }
 
 // Embedded reports whether the database runs inside this process.
 func (c *Process) Embedded() bool { return len(c.EtcdServers) == 0 }

@@ -16,7 +16,7 @@ const hostedReading, hostedWriting = 60, 30
 // is where its objects are.
 func (c *Plane) Hosted(prefix string) *Plane {
 	h := *c
-	h.EtcdPrefix, h.ownKeys = prefix, true
+	h.EtcdPrefix, h.shownPrefix, h.ownKeys = prefix, c.KeyPrefix(), true
 	h.MaxReadOnlyInFlight, h.MaxMutatingInFlight = min(c.MaxReadOnlyInFlight, hostedReading), min(c.MaxMutatingInFlight, hostedWriting)
 	h.Trust = Standalone().Trust
 	h.BootstrapTokenAuth = true

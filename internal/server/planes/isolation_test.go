@@ -39,6 +39,11 @@ func TestNothingOfOthers(t *testing.T) {
 			}
 		}
 	}
+	g.must(t, "one", "POST", configMaps, `{"metadata":{"name":"c"}}`, nil)
+	code, answer := g.ask(t, "one", "one", "PUT", configMaps+"/c", `{"metadata":{"name":"c","uid":"another"}}`)
+	if code != http.StatusConflict || !strings.Contains(answer, "Key: /registry/configmaps/default/c,") {
+		t.Errorf("another object's update: %d %s", code, answer)
+	}
 }
 
 // Tokens and certificates of a plane say nothing in another one and in the root.
