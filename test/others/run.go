@@ -62,11 +62,21 @@ func copyTarget(t target, dir string) error {
 		return err
 	}
 	plain := func(_ string, b []byte) ([]byte, os.FileMode, error) { return b, suite.Mode(b), nil }
-	_, source, err := suite.Download(".", t.module)
-	if err != nil {
-		return err
+	modules := map[string]string{".": t.module}
+	maps.Copy(modules, t.nested)
+	for _, folder := range slices.Sorted(maps.Keys(modules)) { // the module itself first
+		_, source, err := suite.Download(".", modules[folder])
+		if err != nil {
+			return err
+		}
+		if err := suite.CopyModule(source, filepath.Join(dir, folder), plain); err != nil {
+			return err
+		}
 	}
-	return suite.CopyModule(source, dir, plain)
+	if t.prepare == "" {
+		return nil
+	}
+	return command(dir, "sh", "-c", t.prepare)
 }
 
 // testPackage is a package with tests that start a server.

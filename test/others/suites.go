@@ -5,7 +5,11 @@ type target struct {
 	name     string
 	module   string // PATH@VERSION
 	packages []string
-	tags     string // of its files
+	// nested are modules below it that it takes from its own folders: the folder, and PATH@VERSION. The module does not contain them.
+	nested map[string]string
+	tags   string // of its files
+	// prepare is a shell script that is run in the copy of the module, before the tests.
+	prepare string
 	// crds is a folder of definitions for a suite that tests a server that is there, and wants them to be in it.
 	crds string
 	// leftOut are tests that are not asked for, by their names, or by expressions that match the texts of Ginkgo's specs; and why.
@@ -31,10 +35,27 @@ var targets = []target{
 	{name: "controller-runtime", module: "sigs.k8s.io/controller-runtime@v0.24.1", packages: []string{"./pkg/..."}},
 	{name: "karpenter", module: "sigs.k8s.io/karpenter@v1.14.1", packages: []string{"./pkg/..."}},
 	{
+		name: "cluster-api", module: "sigs.k8s.io/cluster-api@v1.14.2", nested: map[string]string{"api": "sigs.k8s.io/cluster-api/api@v1.14.2"},
+		packages: []string{"./bootstrap/...", "./controllers/...", "./controlplane/...", "./core/...", "./internal/...", "./util/..."},
+	},
+	{
+		name: "cluster-api-operator", module: "sigs.k8s.io/cluster-api-operator@v0.29.0", nested: map[string]string{"test": "sigs.k8s.io/cluster-api-operator/test@v0.29.0"},
+		packages: []string{"./..."},
+	},
+	{
 		name: "gatekeeper", module: "github.com/open-policy-agent/gatekeeper/v3@v3.23.1", packages: []string{
 			"./pkg/cachemanager/...", "./pkg/controller/config/...", "./pkg/controller/connectionstatus/...", "./pkg/controller/export/...",
 			"./pkg/controller/mutators/...", "./pkg/readiness/...", "./pkg/watch/...",
 		},
 		leftOut: map[string]string{"pkg/controller/constrainttemplate": "waits for a policy of admissionregistration.k8s.io/v1beta1, which Kubernetes 1.37 does not serve by default"},
+	},
+	{
+		name: "kueue", module: "sigs.k8s.io/kueue@v0.17.0", packages: []string{
+			"./test/integration/singlecluster/conversion", "./test/integration/singlecluster/webhook/core", "./test/integration/singlecluster/controller/core",
+			"./test/integration/singlecluster/controller/jobs/job", "./test/integration/singlecluster/scheduler", "./test/integration/multikueue",
+		},
+		// The definitions of other projects come from their modules, as in its Makefile, whose own tools are no part of the module.
+		prepare: `make KUSTOMIZE_VERSION=v5.8.1 kustomize dep-crds && mkdir -p config/components/crd/_output &&
+			bin/kustomize build config/components/crd > config/components/crd/_output/crds-with-webhooks.yaml`,
 	},
 }
