@@ -13,7 +13,7 @@ var accepted = []struct {
 		"kanzen can remove unreadable objects of all kinds"},
 	{``, `^\.message: kanzen "(Object 'Kind' is missing|converting )`, "kube-apiserver shows the document, or names its types, in Go's words"},
 	{`/persistentvolumeclaims`, `\.metadata\.resourceVersion: `, "kube-apiserver stores a new claim without a phase, and once more with it, whatever is written"},
-	{`/persistentvolumeclaims.*watch=1`, ``, "the same, in events"},
+	{`/persistentvolumeclaims.*watch=1`, `^events: `, "the same, in events"},
 	{`/events.*watch=1`, `^events: `, "the managers of an event that kube-apiserver forgets are a write"},
 	{`/events`, `\.metadata\.(managedFields|resourceVersion)`, "kube-apiserver forgets the managers of an event when it is written in the other version"},
 	{`"PATCH".*/scale.*apply-patch`, `^code: kanzen (200|409).*kube-apiserver 500.*invalid group/version: autoscaling/v1`,
@@ -24,11 +24,13 @@ var accepted = []struct {
 	{`labelSelector=.*limit=1`, `\.metadata\.continue: kanzen nothing`, "kube-apiserver lets clients go on although nothing that is left matches"},
 	{`/resourcequotas`, `\.metadata\.managedFields`, "kube-apiserver's charges to a quota are writes of its status, with a manager"},
 	{`dryRun=All`, `\.metadata\.selfLink: kanzen nothing`, "a dry run shows what would be stored"},
-	{`certificatesigningrequests/[^"]*/approval.*as=Table`, ``, "kube-apiserver makes no table of an approval"},
 	{`/services`, `^\.message: kanzen "node port`, "kube-apiserver shows its own types"},
 	{`/services/[^/"]*/status`, `^code: kanzen 404.*kube-apiserver (201|200|422|409|403|500)`, "a subresource does not make its object"},
 	{`/services`, `\.spec\.internalTrafficPolicy: kanzen (nothing|"Cluster")`, "kube-apiserver stores what it hides of a service of type ExternalName"},
 	{`"PATCH".*dryRun=All.*apply-patch.*resourceVersion`, `^\.metadata\.resourceVersion: kanzen nothing`, "a dry run's new object has no revision"},
+	{`accessreviews|selfsubjectrulesreviews`, `^\.metadata\.managedFields: kanzen nothing`, "a review is not stored"},
+	{`accessreviews`, `^\.status\.reason: kanzen "RBAC: allowed by .*kube-apiserver "RBAC: allowed by `, "several bindings allow it, which come in any order"},
+	{`"(PATCH|PUT)"`, `^code: kanzen 403 .* cannot create resource .*kube-apiserver (400|409|422) `, "who may not create is told so before the object is checked"},
 	{`/serviceaccounts/.*/token`, `\.metadata\.managedFields: kanzen nothing`, "a request for a token is not stored"},
 }
 

@@ -45,11 +45,15 @@ func (f *found) signature() string {
 	return fmt.Sprint(what, " ", f.step.resource(), " ", strings.TrimPrefix(f.step.Sent, "application/"), " ", place)
 }
 
+// awaited are resources whose writes change what other requests may do.
+var awaited = []string{"namespaces", "limitranges", "resourcequotas", "priorityclasses", "storageclasses", "runtimeclasses", "customresourcedefinitions",
+	"roles", "rolebindings", "clusterroles", "clusterrolebindings"}
+
 // pause is the time that kube-apiserver's informers get after a write that admission reads, in a run that hurries and in one that does not.
 func pause(st step, got answer, slow bool) time.Duration {
 	d := time.Duration(0)
 	r, _, _ := strings.Cut(st.resource(), "/")
-	if st.Method != "GET" && got.code < 300 && slices.Contains([]string{"namespaces", "limitranges", "resourcequotas", "priorityclasses", "storageclasses", "runtimeclasses"}, r) {
+	if st.Method != "GET" && got.code < 300 && slices.Contains(awaited, r) {
 		d = 60 * time.Millisecond
 	}
 	if st.Watch {
@@ -90,7 +94,9 @@ func (p *pair) run(ctx context.Context, steps []step, slow bool) (*found, error)
 		if err != nil {
 			return nil, answer{}, fmt.Errorf("%s: %w", st, err)
 		}
-		return allowed(st, n.answers(answers[0], answers[1])), answers[1], nil
+		d := n.answers(answers[0], answers[1])
+		reviews := n.values("reviews", p.ours.hooks.take(), p.peers.hooks.take())
+		return allowed(st, append(d, reviews...)), answers[1], nil
 	}
 	for i, st := range steps {
 		if strings.Contains(st.Path, "resourceVersion=0") {
@@ -192,6 +198,10 @@ func (s *side) clean(ctx context.Context, steps []step) error {
 		collection, name := divide(path)
 		inNamespace := strings.Contains(path, "/namespaces/$R/")
 		switch {
+		case inNamespace && name != "" && strings.Contains(collection, "$R.example.test"): // the definition waits for it
+			if _, err := s.do(ctx, step{Method: "PATCH", Path: path, Sent: "application/merge-patch+json", Body: `{"metadata":{"finalizers":null}}`}); err != nil {
+				return err
+			}
 		case inNamespace && name == "" && strings.HasSuffix(collection, "/services"):
 			if _, err := s.do(ctx, step{Method: "PATCH", Path: collection + "/a", Sent: "application/merge-patch+json", Body: `{"metadata":{"finalizers":null}}`}); err != nil {
 				return err
