@@ -31,6 +31,9 @@ var accepted = []struct {
 	{`accessreviews|selfsubjectrulesreviews`, `^\.metadata\.managedFields: kanzen nothing`, "a review is not stored"},
 	{`accessreviews`, `^\.status\.reason: kanzen "RBAC: allowed by .*kube-apiserver "RBAC: allowed by `, "several bindings allow it, which come in any order"},
 	{`"(PATCH|PUT)"`, `^code: kanzen 403 .* cannot create resource .*kube-apiserver (400|409|422) `, "who may not create is told so before the object is checked"},
+	{`"method":"DELETE"`, `^\.details\.name: kanzen .*kube-apiserver (nothing|"Unknown")|^\.message: kanzen "\S+ \\"\S+\\" is forbidden: .*kube-apiserver "\S+ (\\"Unknown\\" )?is forbidden: `,
+		"which object of a collection may not be deleted is told"},
+	{`/customresourcedefinitions`, `\.metadata\.managedFields order`, "the server writes the status in the second of the definition's write, or in the next"},
 	{`/serviceaccounts/.*/token`, `\.metadata\.managedFields: kanzen nothing`, "a request for a token is not stored"},
 }
 

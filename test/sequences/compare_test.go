@@ -217,7 +217,7 @@ func (n *names) leaf(place, ours, peers string) bool {
 	switch {
 	case place == ".metadata.resourceVersion" && ours != "" && peers != "", place == ".metadata.continue" && ours != "" && peers != "":
 		return true // of a list: other objects have moved on. Objects have theirs by objects
-	case strings.HasSuffix(place, ".metadata.resourceVersion") && ours != "" && peers != "":
+	case strings.HasSuffix(place, ".resourceVersion") && ours != "" && peers != "":
 		return n.bind("rv", ours, peers)
 	}
 	return n.texts(ours, peers)

@@ -263,7 +263,7 @@ func (d *definition) step() []step {
 		}
 		return []step{gone, d.create()}
 	case n < 14:
-		return []step{{Method: "GET", Path: d.path(), Accept: d.accept(30)}}
+		return []step{{Method: "GET", Path: d.path(), Accept: pick(d.generator, "", "application/yaml", "application/json;as=Table;g=meta.k8s.io;v=v1,application/json")}}
 	case n < 19:
 		return []step{{Method: "PUT", Path: d.path() + "/status", From: d.path(), Edits: []goldens.Op{{Op: "set", Path: "/status/storedVersions",
 			Value: pick[any](d.generator, []any{"v1"}, []any{"v2"}, []any{"v1", "v2"}, []any{})}}}}

@@ -173,6 +173,7 @@ var themes = []theme{
 	{"rights", (*generator).rights},
 	{"definitions", (*generator).definitions},
 	{"webhooks", (*generator).webhooks},
+	{"policies", (*generator).policies},
 }
 
 // chosenThemes are those of the flag.
