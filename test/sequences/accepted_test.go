@@ -34,6 +34,7 @@ var accepted = []struct {
 	{`"method":"DELETE"`, `^\.details\.name: kanzen .*kube-apiserver (nothing|"Unknown")|^\.message: kanzen "\S+ \\"\S+\\" is forbidden: .*kube-apiserver "\S+ (\\"Unknown\\" )?is forbidden: `,
 		"which object of a collection may not be deleted is told"},
 	{`/customresourcedefinitions`, `\.metadata\.managedFields order`, "the server writes the status in the second of the definition's write, or in the next"},
+	{`"POST".*/(binding|eviction|token)`, `^reviews.*\.object\.metadata\.managedFields: kanzen nothing`, "it is not stored"},
 	{`/serviceaccounts/.*/token`, `\.metadata\.managedFields: kanzen nothing`, "a request for a token is not stored"},
 }
 

@@ -136,7 +136,7 @@ func TestSequences(t *testing.T) {
 		}
 		kinds = only
 	}
-	chosen, met := chosenThemes(t), map[string]int{}
+	chosen, met := turns(t), map[string]int{}
 	for i := range uint64(*number) {
 		g := &generator{Rand: rand.New(rand.NewPCG(*seed+i, 0)), kinds: kinds}
 		s := chosen[(*seed+i)%uint64(len(chosen))]
@@ -164,27 +164,36 @@ func TestSequences(t *testing.T) {
 // theme makes sequences of one sort.
 type theme struct {
 	name     string
+	share    int // of 15 sequences
 	sequence func(*generator) []step
 }
 
-// themes are all of them, which take turns.
+// themes are all of them. Those that wait for servers have small shares.
 var themes = []theme{
-	{"objects", (*generator).sequence},
-	{"rights", (*generator).rights},
-	{"definitions", (*generator).definitions},
-	{"webhooks", (*generator).webhooks},
-	{"policies", (*generator).policies},
+	{"objects", 5, (*generator).sequence},
+	{"rights", 4, (*generator).rights},
+	{"definitions", 3, (*generator).definitions},
+	{"webhooks", 2, (*generator).webhooks},
+	{"policies", 1, (*generator).policies},
 }
 
-// chosenThemes are those of the flag.
-func chosenThemes(t *testing.T) []theme {
-	if *only == "" {
-		return themes
+// turns are the themes of the flag, one after the other, each as often as its share is.
+func turns(t *testing.T) []theme {
+	chosen := themes
+	if *only != "" {
+		names := strings.Split(*only, ",")
+		chosen = slices.DeleteFunc(slices.Clone(themes), func(s theme) bool { return !slices.Contains(names, s.name) })
+		if len(chosen) != len(names) {
+			t.Fatalf("-themes %s", *only)
+		}
 	}
-	names := strings.Split(*only, ",")
-	out := slices.DeleteFunc(slices.Clone(themes), func(s theme) bool { return !slices.Contains(names, s.name) })
-	if len(out) != len(names) {
-		t.Fatalf("-themes %s", *only)
+	var out []theme
+	for round := range 5 {
+		for _, c := range chosen {
+			if round < c.share {
+				out = append(out, c)
+			}
+		}
 	}
 	return out
 }
