@@ -282,3 +282,20 @@ func TestDeletedWhileHeld(t *testing.T) {
 		{"GET /api/v1/namespaces/b", "", "404"},
 	}...)
 }
+
+// TestAnswerOfRemoval removes an object of a kind that answers with it: it is what was stored, with the finalizers that the deletion has no
+// need of.
+func TestAnswerOfRemoval(t *testing.T) {
+	gv := corev1.SchemeGroupVersion
+	x := newKinds(t, &Resource{
+		Plural: "nodes", Kind: "Node", Prefix: "nodes", Hub: gv, ReturnDeleted: true,
+		Versions: []*Version{{GroupVersion: gv, New: func() Object { return &corev1.Node{} }, NewList: func() runtime.Object { return &corev1.NodeList{} }}},
+		Rules:    Typed[*corev1.Node]{}.Rules(),
+	})
+	x.expectAll([]ask{
+		{"POST /api/v1/nodes", `{"metadata":{"name":"a"}}`, "201"},
+		{"DELETE /api/v1/nodes/a?propagationPolicy=Orphan", "", "200 metadata.finalizers=orphan"},
+		{"DELETE /api/v1/nodes/a?propagationPolicy=Background", "", "200 kind=Node metadata.finalizers=orphan"},
+		{"GET /api/v1/nodes/a", "", "404"},
+	}...)
+}

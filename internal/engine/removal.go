@@ -67,6 +67,9 @@ func (w *write) decideRemoval(ctx context.Context, found *store.Item, options *m
 		return nil, err
 	}
 	if act == actRemove {
+		if w.R.Rules.Grace == nil {
+			obj.SetFinalizers(old.GetFinalizers()) // what is removed is what was stored; nothing was written without them
+		}
 		return &decision{found: found, act: actRemove, old: old, obj: obj}, nil
 	}
 	return w.putting(ctx, found, obj, old)

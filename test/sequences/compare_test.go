@@ -31,13 +31,13 @@ func (n *names) bind(class, ours, peers string) bool {
 	return false
 }
 
-// chosen matches what servers choose by themselves: uids, times, generated names, tokens, addresses of services.
+// chosen matches what servers choose by themselves: uids, times, generated names, tokens, addresses of services; and where the webhooks of each are.
 var chosen = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}` +
 	`|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z` +
 	`|\bgen-[0-9]+-[bcdfghjklmnpqrstvwxz2456789]{5}\b|kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}` +
 	`|ey[A-Za-z0-9_-]{10,}\.ey[A-Za-z0-9_.-]+` +
 	`|\b10\.0\.(?:[1-9]|\d\d|\d\d\d)\.\d{1,3}\b|\bfd00:1::[0-9a-f:]+` +
-	`|\b3[0-2]\d\d\d\b`)
+	`|127\.0\.0\.1:\d{2,5}|\b3[0-2]\d\d\d\b`)
 
 // times are not compared: the servers are asked one after the other.
 var times = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT|ey)`)
@@ -102,6 +102,9 @@ func (n *names) answers(ours, peers answer) []difference {
 // refusal is the body of an answer; of a refusal, its causes in an order and without sentences: docs/differences.md has in what these differ.
 func refusal(body any) any {
 	o, _ := body.(map[string]any)
+	if o["kind"] == "SelfSubjectRulesReview" {
+		return unordered(o)
+	}
 	if o["kind"] != "Status" {
 		return body
 	}
@@ -121,13 +124,31 @@ func refusal(body any) any {
 		delete(o, "message") // it has those of the causes
 	} else {
 		slices.Sort(lines)
-		o["message"] = revision.ReplaceAllString(strings.Join(lines, "\n"), "(n)")
+		o["message"] = missing.ReplaceAllStringFunc(revision.ReplaceAllString(strings.Join(lines, "\n"), "(n)"), func(s string) string {
+			all := strings.Split(strings.TrimSuffix(strings.TrimPrefix(s, "RBAC: ["), "]"), ", ")
+			slices.Sort(all)
+			return fmt.Sprint("RBAC: ", all)
+		})
+	}
+	return o
+}
+
+// unordered is a review of rules, which come in any order.
+func unordered(o map[string]any) map[string]any {
+	o = clone(o)
+	status, _ := o["status"].(map[string]any)
+	for _, of := range []string{"resourceRules", "nonResourceRules"} {
+		rules, _ := status[of].([]any)
+		slices.SortFunc(rules, func(a, b any) int { return strings.Compare(text(a), text(b)) })
 	}
 	return o
 }
 
 // revision is one in a message.
 var revision = regexp.MustCompile(`\(\d+\)`)
+
+// missing are the roles that are not there, in any order.
+var missing = regexp.MustCompile(`RBAC: \[[^\]]*\]`)
 
 // values compares two documents.
 func (n *names) values(place string, ours, peers any) []difference {
@@ -196,7 +217,7 @@ func (n *names) leaf(place, ours, peers string) bool {
 	switch {
 	case place == ".metadata.resourceVersion" && ours != "" && peers != "", place == ".metadata.continue" && ours != "" && peers != "":
 		return true // of a list: other objects have moved on. Objects have theirs by objects
-	case strings.HasSuffix(place, ".metadata.resourceVersion") && ours != "" && peers != "":
+	case strings.HasSuffix(place, ".resourceVersion") && ours != "" && peers != "":
 		return n.bind("rv", ours, peers)
 	}
 	return n.texts(ours, peers)

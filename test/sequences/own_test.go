@@ -2,6 +2,8 @@ package sequences
 
 import (
 	"math/rand/v2"
+	"os"
+	"reflect"
 	"testing"
 )
 
@@ -64,5 +66,18 @@ func TestSeeds(t *testing.T) {
 	}
 	if script(sequence(1)) == script(sequence(2)) {
 		t.Error("two seeds make one sequence")
+	}
+}
+
+// TestScript reads steps as they were printed.
+func TestScript(t *testing.T) {
+	in := step{Method: "POST", Path: "/a?b=1&c=2", Body: text(map[string]any{"rule": "a <= b && c > \"d\""}), Headers: map[string][]string{"Impersonate-User": {"u"}},
+		Until: &step{Method: "GET", Path: "/a", Code: 200}}
+	file := t.TempDir() + "/steps"
+	if err := os.WriteFile(file, []byte(script([]step{in, in})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := readSteps(t, file); len(got) != 2 || !reflect.DeepEqual(got[1], in) {
+		t.Errorf("%v", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ var (
 	seed   = flag.Uint64("seed", 1, "of the first sequence")
 	replay = flag.String("replay", "", "a file of steps, one a line, to run instead")
 	about  = flag.String("kinds", "", "only of these kinds, with commas between")
+	only   = flag.String("themes", "", "only sequences of these themes, with commas between")
 )
 
 // program is kanzen under the name kube-apiserver.
@@ -68,6 +70,7 @@ func start(t *testing.T) (*pair, []*kind) {
 	p.peers, err = newServer(theirs)
 	fail(t, err)
 	for _, s := range []server{p.ours, p.peers} {
+		t.Cleanup(s.hooks.Close)
 		fail(t, s.fixtures(t.Context()))
 	}
 	return p, kinds()
@@ -133,10 +136,11 @@ func TestSequences(t *testing.T) {
 		}
 		kinds = only
 	}
-	met := map[string]int{}
+	chosen, met := turns(t), map[string]int{}
 	for i := range uint64(*number) {
 		g := &generator{Rand: rand.New(rand.NewPCG(*seed+i, 0)), kinds: kinds}
-		steps := g.sequence()
+		s := chosen[(*seed+i)%uint64(len(chosen))]
+		steps := s.sequence(g)
 		f, err := p.run(t.Context(), steps, false)
 		fail(t, err)
 		if f == nil {
@@ -152,9 +156,46 @@ func TestSequences(t *testing.T) {
 		}
 		steps, f, err = p.shrink(t.Context(), steps, f)
 		fail(t, err)
-		t.Errorf("seed %d: %s\n%v\n%s", *seed+i, sign, f, script(steps))
+		t.Errorf("-themes %s -seed %d: %s\n%v\n%s", s.name, *seed+i, sign, f, script(steps))
 	}
 	t.Logf("%d sequences, %d steps, differences %v", *number, p.steps, met)
+}
+
+// theme makes sequences of one sort.
+type theme struct {
+	name     string
+	share    int // of 15 sequences
+	sequence func(*generator) []step
+}
+
+// themes are all of them. Those that wait for servers have small shares.
+var themes = []theme{
+	{"objects", 5, (*generator).sequence},
+	{"rights", 4, (*generator).rights},
+	{"definitions", 3, (*generator).definitions},
+	{"webhooks", 2, (*generator).webhooks},
+	{"policies", 1, (*generator).policies},
+}
+
+// turns are the themes of the flag, one after the other, each as often as its share is.
+func turns(t *testing.T) []theme {
+	chosen := themes
+	if *only != "" {
+		names := strings.Split(*only, ",")
+		chosen = slices.DeleteFunc(slices.Clone(themes), func(s theme) bool { return !slices.Contains(names, s.name) })
+		if len(chosen) != len(names) {
+			t.Fatalf("-themes %s", *only)
+		}
+	}
+	var out []theme
+	for round := range 5 {
+		for _, c := range chosen {
+			if round < c.share {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
 }
 
 func (f *found) String() string {

@@ -24,11 +24,12 @@ import (
 type server struct {
 	host   string
 	client *http.Client
+	hooks  *hooks
 }
 
 func newServer(c *rest.Config) (server, error) {
 	transport, err := rest.TransportFor(c)
-	return server{c.Host, &http.Client{Transport: transport}}, err
+	return server{c.Host, &http.Client{Transport: transport}, newHooks()}, err
 }
 
 // answer is what a request got.
@@ -63,7 +64,7 @@ func (s *side) fill(text string) string {
 		newest := all[len(all)-1]
 		return map[string]string{"rv": newest.rv, "old": all[0].rv, "uid": newest.uid, "next": newest.next}[m[1]]
 	})
-	return strings.ReplaceAll(text, "$R", s.run)
+	return strings.NewReplacer("$R", s.run, "$HOOK", s.hooks.URL, "$CA", s.hooks.ca).Replace(text)
 }
 
 // do sends a step.
@@ -94,10 +95,22 @@ func (s *side) do(ctx context.Context, st step) (answer, error) {
 		return s.watches[len(s.watches)-1].begun(), nil
 	}
 	got, err := s.send(ctx, st, body)
+	if err == nil && got.code < 300 && st.Until != nil && !strings.Contains(st.Path, "dryRun=All") {
+		err = s.await(ctx, *st.Until)
+	}
 	if err == nil && (st.Accept == "" || strings.HasPrefix(st.Accept, "application/json")) {
 		s.see(st.Path, got)
 	}
 	return got, err
+}
+
+// await sends a step until it is answered as it says, or will not be.
+func (s *side) await(ctx context.Context, st step) error {
+	for deadline := time.Now().Add(4 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if got, err := s.send(ctx, st, s.fill(st.Body)); err != nil || got.code == st.Code || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 func must(b []byte, err error) []byte {
@@ -129,7 +142,7 @@ func (s *side) see(path string, got answer) {
 func (s *side) send(ctx context.Context, st step, body string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	resp, err := s.open(ctx, st, body)
+	resp, err := s.ask(ctx, st, body)
 	if err != nil && strings.Contains(err.Error(), "INTERNAL_ERROR") {
 		return answer{body: "it panics"}, nil
 	}
@@ -147,6 +160,17 @@ func (s *side) send(ctx context.Context, st step, body string) (answer, error) {
 	return got, err
 }
 
+// ask is open until the server has time: kube-apiserver makes the storage of a changed definition anew.
+func (s *side) ask(ctx context.Context, st step, body string) (*http.Response, error) {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(30 * time.Millisecond) {
+		resp, err := s.open(ctx, st, body)
+		if err != nil || resp.StatusCode != http.StatusTooManyRequests || strings.Contains(st.Path, "/eviction") || time.Now().After(deadline) {
+			return resp, err
+		}
+		_ = resp.Body.Close()
+	}
+}
+
 func (s *side) open(ctx context.Context, st step, body string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, st.Method, s.host+s.fill(st.Path), bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -155,6 +179,15 @@ func (s *side) open(ctx context.Context, st step, body string) (*http.Response, 
 	r.Header.Set("User-Agent", "sequences")
 	if st.Accept != "" {
 		r.Header.Set("Accept", st.Accept)
+	}
+	for name, values := range st.Headers {
+		for _, v := range values {
+			if v = s.fill(v); name == "Authorization" {
+				r.Header.Set(name, v) // the transport adds that of the administrator only where there is none
+			} else {
+				r.Header.Add(name, v)
+			}
+		}
 	}
 	if sent := st.Sent; sent != "" {
 		r.Header.Set("Content-Type", sent)
@@ -198,7 +231,7 @@ type watch struct {
 func (s *side) watch(ctx context.Context, st step) *watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watch{cancel: cancel}
-	resp, err := s.open(ctx, st, "")
+	resp, err := s.ask(ctx, st, "")
 	if err != nil {
 		w.ended, w.first = true, answer{body: err.Error()}
 		return w

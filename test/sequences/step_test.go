@@ -20,14 +20,22 @@ type step struct {
 	Edits []goldens.Op `json:"edits,omitempty"`
 	// Watch is a watch: its events are compared when the sequence has ended.
 	Watch bool `json:"watch,omitempty"`
+	// Headers are further ones: who asks.
+	Headers map[string][]string `json:"headers,omitempty"`
+	// Until is asked again and again, for a few seconds, once the step has been done, until it is answered with Code: what a write means for
+	// other requests holds a moment later.
+	Until *step `json:"until,omitempty"`
+	Code  int   `json:"code,omitempty"`
 }
 
 func (s step) String() string {
-	b, err := json.Marshal(s)
-	if err != nil {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
 		panic(err)
 	}
-	return strings.NewReplacer(`\u0026`, "&", `\u003c`, "<", `\u003e`, ">").Replace(string(b))
+	return strings.TrimSpace(b.String())
 }
 
 // resource is what a step is about, as messages name it: the plural and the subresource.

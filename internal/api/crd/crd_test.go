@@ -147,7 +147,7 @@ func TestLifecycle(t *testing.T) {
 	// The finalizer keeps an object; none can be added.
 	c.await("things.example.com", "Terminating", "True", "InstanceDeletionInProgress")
 	_, err = c.client.Resource(things("v1", "things")).Create(t.Context(), thing("v1", "late", nil), metav1.CreateOptions{})
-	if !apierrors.IsMethodNotSupported(err) {
+	if !apierrors.IsForbidden(err) {
 		t.Errorf("create while the definition goes: %v", err)
 	}
 	patch := []byte(`{"metadata":{"finalizers":null}}`)

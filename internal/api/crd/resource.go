@@ -3,6 +3,7 @@ package crd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,7 +11,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	kubeversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -60,8 +60,8 @@ func (s *serving) resource(name string) (*engine.Resource, error) {
 		addIndexed(r, s.def.indexed)
 	}
 	if s.def.terminating {
-		r.Rules.BeginCreate = func(context.Context, engine.Object, bool) (func(bool), error) {
-			return nil, terminating(k.gvk.GroupVersion().WithResource(names.Plural).GroupResource())
+		r.Rules.BeginCreate = func(_ context.Context, obj engine.Object, _ bool) (func(bool), error) {
+			return nil, apierrors.NewForbidden(k.gvk.GroupVersion().WithResource(names.Plural).GroupResource(), obj.GetName(), errTerminating)
 		}
 	}
 	for _, other := range d.Spec.Versions {
@@ -90,12 +90,8 @@ func (s *serving) codec(version string) engine.Codec {
 	return c
 }
 
-// terminating returns the error for a create while the definition is being deleted.
-func terminating(gr apischema.GroupResource) error {
-	err := apierrors.NewMethodNotSupported(gr, "create")
-	err.ErrStatus.Message = "create not allowed while custom resource definition is terminating"
-	return err
-}
+// errTerminating is why nothing is created while a definition is being deleted.
+var errTerminating = errors.New("create not allowed while custom resource definition is terminating")
 
 func versionOf(d *apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinitionVersion {
 	for i := range d.Spec.Versions {

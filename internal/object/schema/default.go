@@ -1,9 +1,12 @@
 package schema
 
 import (
+	"context"
 	"errors"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // maxDefaults bounds the number of values that defaulting adds to an object: a list of many empty objects is small to
@@ -202,4 +205,30 @@ func inside(v any, path []step) any {
 		v = obj[s.name]
 	}
 	return v
+}
+
+// CheckDefault evaluates the rules of a schema's default. It must do as a new value and as one that stays as it was, because later writes
+// see it as either. budget is what that may cost, and becomes what is left.
+func CheckDefault(ctx context.Context, p *apiextensionsv1.JSONSchemaProps, v any, path *field.Path, budget *int64) field.ErrorList {
+	c := compiler{cache: NewCache(Timing{})}
+	n, err := c.build(p)
+	if err != nil {
+		return field.ErrorList{field.InternalError(path, err)}
+	}
+	if n = c.intern(n); !n.is(hasRules) {
+		return nil
+	}
+	left := *budget
+	for _, old := range []any{v, nil} {
+		e := evaluator{ctx: ctx, budget: *budget}
+		e.value(subject{node: n, value: v, path: path, old: old})
+		left = min(left, e.budget)
+		if len(e.errs) > 0 {
+			sortByField(e.errs)
+			*budget = left
+			return e.errs
+		}
+	}
+	*budget = left
+	return nil
 }

@@ -118,6 +118,13 @@ func TestSchemas(t *testing.T) {
 			[]string{"properties[a].items.properties[k].default Required", "properties[a].x-kubernetes-list-map-keys Invalid"}},
 		{"default", `{type: object, properties: {a: {type: string, default: 1}, b: {type: object, default: {x: 1}}}}`,
 			[]string{"properties[a].default TypeInvalid", "properties[b].default Invalid"}},
+		{"rules of defaults", `{type: object, properties: {a: {type: integer, default: 1, x-kubernetes-validations: [{rule: self > 1}]},
+  b: {type: object, default: {}, x-kubernetes-validations: [{rule: has(self.x), fieldPath: .x, reason: FieldValueRequired}], properties: {x: {type: integer}}},
+  c: {type: object, default: {}, x-kubernetes-validations: [{rule: has(self.none)}], properties: {x: {type: integer}}},
+  d: {type: integer, default: 1, x-kubernetes-validations: [{rule: self > oldSelf.orValue(0) + 1, optionalOldSelf: true}]},
+  e: {type: integer, default: 2, x-kubernetes-validations: [{rule: self > 1 && oldSelf.orValue(0) != 1, optionalOldSelf: true}]},
+  f: {type: integer, x-kubernetes-validations: [{rule: self.none}]}}}`,
+			[]string{"properties[a].default Invalid", "properties[b].default.x Required", "properties[c].default Invalid", "properties[d].default Invalid"}},
 		{"rule", `{type: object, properties: {a: {type: integer, x-kubernetes-validations: [{rule: self > 1}, {rule: self > "a"}, {rule: self}]}}}`,
 			[]string{"properties[a].x-kubernetes-validations[1].rule Invalid", "properties[a].x-kubernetes-validations[2].rule Invalid"}},
 		{"root rule", `{type: object, x-kubernetes-validations: [{rule: self.metadata.name == "a"}, {rule: self.metadata.labels.size() > 1}]}`,
@@ -137,7 +144,7 @@ func TestSchemas(t *testing.T) {
 			d := &apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
 				{Name: "v1", Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: parse(t, test.schema)}}}}
 			e := rules.At(nil)
-			checkSchema(d, &d.Versions[0], false, leniency{}, e)
+			checkSchema(t.Context(), d, &d.Versions[0], false, leniency{}, e)
 			var got []string
 			for _, err := range e.List() {
 				path := strings.TrimPrefix(strings.TrimPrefix(err.Field, "openAPIV3Schema"), ".")

@@ -1,6 +1,7 @@
 package apiextensions
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,21 +16,28 @@ import (
 	"github.com/kanzen-io/kanzen/internal/object/schema"
 )
 
-// checkDefaults reports defaults that do not match their schemas. unknown allows fields that the schemas do not
-// contain.
-func checkDefaults(p *props, isResource, inMeta, unknown bool, e rules.Errors) {
+// defaultsChecker reports defaults that their schemas do not allow.
+type defaultsChecker struct {
+	ctx context.Context
+	// unknown allows fields that the schemas do not contain.
+	unknown bool
+	// budget is what the rules may cost that are evaluated for all of them.
+	budget int64
+}
+
+func (c *defaultsChecker) check(p *props, isResource, inMeta bool, e rules.Errors) {
 	isResource = isResource || p.XEmbeddedResource
 	inMeta = inMeta && !p.XEmbeddedResource
 	if p.Default != nil {
-		checkDefault(p, isResource, inMeta || unknown, e.Field("default"))
+		c.checkDefault(p, isResource, inMeta || c.unknown, e.Field("default"))
 	}
 	if p.Items != nil && p.Items.Schema != nil {
-		checkDefaults(p.Items.Schema, false, inMeta, unknown, e.Field("items"))
+		c.check(p.Items.Schema, false, inMeta, e.Field("items"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {
 		s := p.Properties[name]
 		meta := inMeta || isResource && isResourceField(name)
-		checkDefaults(&s, false, meta, unknown, e.Field("properties").Key(name))
+		c.check(&s, false, meta, e.Field("properties").Key(name))
 	}
 }
 
@@ -37,7 +45,7 @@ func isResourceField(name string) bool {
 	return name == "metadata" || name == "apiVersion" || name == "kind"
 }
 
-func checkDefault(p *props, isResource, unknown bool, e rules.Errors) {
+func (c *defaultsChecker) checkDefault(p *props, isResource, unknown bool, e rules.Errors) {
 	var v any
 	if err := json.Unmarshal(p.Default.Raw, &v); err != nil {
 		e.Invalid("", err.Error())
@@ -64,8 +72,12 @@ func checkDefault(p *props, isResource, unknown bool, e rules.Errors) {
 		e.AddError(field.InternalError(e.Path(), err))
 		return
 	}
-	for _, err := range openapivalidate.NewSchemaValidator(s, nil, "", strfmt.Default).Validate(v).Errors {
+	errs := openapivalidate.NewSchemaValidator(s, nil, "", strfmt.Default).Validate(v).Errors
+	for _, err := range errs {
 		e.AddError(schema.FieldError(err, e.Path()))
+	}
+	if len(errs) == 0 && c.budget >= 0 {
+		e.Add(schema.CheckDefault(c.ctx, p, v, e.Path(), &c.budget))
 	}
 }
 

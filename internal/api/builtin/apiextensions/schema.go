@@ -1,6 +1,7 @@
 package apiextensions
 
 import (
+	"context"
 	"iter"
 	"maps"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 	"github.com/kanzen-io/kanzen/internal/object/schema"
@@ -33,7 +35,7 @@ func each[M ~map[string]props](all M) iter.Seq2[string, *props] {
 }
 
 // checkSchema validates the schema of a version; e is where errors are reported.
-func checkSchema(s *apiextensionsv1.CustomResourceDefinitionSpec, v *apiextensionsv1.CustomResourceDefinitionVersion, status bool, l leniency, e rules.Errors) {
+func checkSchema(ctx context.Context, s *apiextensionsv1.CustomResourceDefinitionSpec, v *apiextensionsv1.CustomResourceDefinitionVersion, status bool, l leniency, e rules.Errors) {
 	p := schemaOf(v)
 	if p == nil {
 		return
@@ -54,7 +56,8 @@ func checkSchema(s *apiextensionsv1.CustomResourceDefinitionSpec, v *apiextensio
 	if structured && !unsupported {
 		faults := structural(p, rules.At(root.Path()))
 		if len(faults.List()) == 0 {
-			checkDefaults(p, true, false, l.unknownInDefault, faults)
+			c := defaultsChecker{ctx, l.unknownInDefault, celconfig.RuntimeCELCostBudget}
+			c.check(p, true, false, faults)
 		}
 		if len(faults.List()) == 0 {
 			at.typed = typedRoot(p)

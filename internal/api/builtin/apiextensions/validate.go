@@ -21,7 +21,7 @@ const (
 	maxSelectableFields   = 8
 )
 
-func validate(_ context.Context, d *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+func validate(ctx context.Context, d *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	e := rules.At(nil)
 	e.Add(rules.GenericMeta(&d.ObjectMeta, false, func(name string, prefix bool) []string {
 		m := rules.Subdomain(name, prefix)
@@ -31,7 +31,7 @@ func validate(_ context.Context, d *apiextensionsv1.CustomResourceDefinition) fi
 		return m
 	}))
 	strict := leniency{everyBundle: true}
-	checkSpec(&d.Spec, strict, e.Field("spec"))
+	checkSpec(ctx, &d.Spec, strict, e.Field("spec"))
 	checkStatus(d, e.Field("status"))
 	checkApproval(d, nil, e)
 	if d.Spec.PreserveUnknownFields {
@@ -40,11 +40,11 @@ func validate(_ context.Context, d *apiextensionsv1.CustomResourceDefinition) fi
 	return e.List()
 }
 
-func validateUpdate(_ context.Context, d, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+func validateUpdate(ctx context.Context, d, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	e := rules.At(nil)
 	e.Add(rules.GenericMetaUpdate(&d.ObjectMeta, &old.ObjectMeta))
 	s := e.Field("spec")
-	checkSpec(&d.Spec, lenientFor(d, old), s)
+	checkSpec(ctx, &d.Spec, lenientFor(d, old), s)
 	names := s.Field("names")
 	if isEstablished(old) {
 		s.Unchanged("scope", d.Spec.Scope, old.Spec.Scope)
@@ -80,7 +80,7 @@ func isEstablished(d *apiextensionsv1.CustomResourceDefinition) bool {
 	return i >= 0 && d.Status.Conditions[i].Status == apiextensionsv1.ConditionTrue
 }
 
-func checkSpec(s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, e rules.Errors) {
+func checkSpec(ctx context.Context, s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, e rules.Errors) {
 	if e.Present("group", s.Group) {
 		if m := validation.IsDNS1123Subdomain(s.Group); len(m) > 0 {
 			e.Field("group").Invalid(s.Group, strings.Join(m, ","))
@@ -91,7 +91,7 @@ func checkSpec(s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, e ru
 	rules.RequiredOneOf(e, "scope", s.Scope, []apiextensionsv1.ResourceScope{
 		apiextensionsv1.ClusterScoped, apiextensionsv1.NamespaceScoped})
 
-	checkVersions(s, l, e)
+	checkVersions(ctx, s, l, e)
 
 	n := e.Field("names")
 	n.Present("plural", s.Names.Plural)

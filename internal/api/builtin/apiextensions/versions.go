@@ -1,6 +1,7 @@
 package apiextensions
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -35,7 +36,7 @@ func hasStatus(r *apiextensionsv1.CustomResourceSubresources) bool {
 	return r != nil && r.Status != nil
 }
 
-func checkVersions(s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, e rules.Errors) {
+func checkVersions(ctx context.Context, s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, e rules.Errors) {
 	all := sharedBy(s.Versions)
 	stored, anyStatus := 0, false
 	list := e.Field("versions")
@@ -51,7 +52,7 @@ func checkVersions(s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, 
 			at.Field("schema").Field("openAPIV3Schema").Required("")
 		}
 		if !all.schema {
-			checkSchema(s, v, hasStatus(v.Subresources), l, at.Field("schema"))
+			checkSchema(ctx, s, v, hasStatus(v.Subresources), l, at.Field("schema"))
 		}
 		if !all.subresources {
 			checkSubresources(v.Subresources, at.Field("subresources"))
@@ -79,7 +80,7 @@ func checkVersions(s *apiextensionsv1.CustomResourceDefinitionSpec, l leniency, 
 		label(first.Name, e.Field("version"))
 	}
 	if all.schema {
-		checkSchema(s, first, anyStatus, l, e.Field("validation"))
+		checkSchema(ctx, s, first, anyStatus, l, e.Field("validation"))
 	}
 	if all.subresources {
 		checkSubresources(first.Subresources, e.Field("subresources"))
