@@ -303,7 +303,7 @@ func TestConsole(t *testing.T) {
 				return c
 			}
 			return -1
-		}, strings.SplitN(view.hash, "?", 2)[0]) + map[bool]string{true: "-refused"}[strings.Contains(view.hash, "code=")])
+		}, strings.SplitN(view.hash, "?", 2)[0]) + map[bool]string{true: "-refused"}[strings.Contains(view.hash, "code=")] + map[bool]string{true: "-groups"}[strings.Contains(view.hash, "by=")])
 	}
 	b.shows("#/requests?verb=create&code=201&resource=configmaps", "create")
 	b.click("#main tbody a")
