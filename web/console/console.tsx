@@ -19,7 +19,7 @@ import { Search } from './search.tsx';
 import { Controllers, Definitions, Levels, Storage, Watches } from './state.tsx';
 import { Talk } from './talk.tsx';
 import { Overview, Webhooks } from './traffic.tsx';
-import { ShellContext, usePolled, type Shell, type ViewProps } from './view.ts';
+import { ShellContext, usePolled, usual, type Shell, type ViewProps } from './view.ts';
 import { Writers } from './writers.tsx';
 
 interface View { name: string; title: string; group: string; of: ComponentType<ViewProps> }
@@ -60,6 +60,9 @@ function spoken({ all, answered }: Troubles): { text: string; away: boolean } {
   return { away, text: away ? `The server does not answer. What is shown is ${Math.round((Date.now() - answered) / 1000)} seconds old.` : wrong.length ? wrong[0] instanceof Error ? wrong[0].message : String(wrong[0]) : '' };
 }
 
+// self is the page as an asker: what it asks once is forgotten as soon as any view has an answer.
+const self = {};
+
 type State = { is: 'begun' } | { is: 'signin'; why: string } | { is: 'in'; who: Who | null };
 
 function Page() {
@@ -72,7 +75,7 @@ function Page() {
   const askToSignIn = useCallback((why: string) => become({ is: 'signin', why }), []);
   const trouble = useCallback((asker: object, e: unknown) => say(({ all, answered }) => {
     const next = new Map(all);
-    if (e === null) next.delete(asker); else next.set(asker, e);
+    if (e === null) { next.delete(asker); next.delete(self); } else next.set(asker, e);
     return { all: next, answered: e instanceof Away ? answered : Date.now() };
   }), []);
   const shell = useMemo((): Shell => ({
@@ -101,8 +104,9 @@ function Page() {
       if (!who.recorded) offer((await kinds().catch(() => [])).some(k => k.id === 'planes.planes.kanzen.io')); // the views say what is wrong
     } catch (e) {
       if (e instanceof SignedOut) { askToSignIn(code ? 'This link was used before, or is too old.' : ''); return; }
-      trouble(begin, e);
+      trouble(self, e);
       become({ is: 'in', who: null });
+      setTimeout(begin, usual);
     }
   }, []);
   useEffect(() => {
@@ -133,7 +137,7 @@ function Page() {
     digit: n => { const v = offered[n - 1]; if (v) location.hash = `#/${v.name}`; },
   });
   const leave = async () => {
-    try { await signOut(); } catch (e) { trouble(leave, e); return; }
+    try { await signOut(); } catch (e) { trouble(self, e); return; }
     askToSignIn('');
   };
   const said = state.is === 'signin' ? state.why : spoken(troubles).text;

@@ -155,9 +155,9 @@ function OfKind({ params }: ViewProps) {
     </form>
     {kind?.namespaced && <Namespaces />}
     {l?.refused && <p class="note" role="status">You see only those that you may list: {l.refused}</p>}
-    {l && <Table caption="Objects" columns={columns} rows={shown ?? []} keyOf={rowId} empty="There are none." />}
+    {l && <Table caption="Objects" columns={columns} rows={shown} keyOf={rowId} empty="There are none." />}
     <p class="dim" role="status">{told && !kind ? 'The server has no such kind that can be listed.'
-      : `${count(shown?.length)}${wanted ? ` of ${count(all?.length)}` : ''} shown${l?.more ? ', there are more' : ''}${l?.unseen ? `, ${count(l.unseen)} new ones are on other pages` : ''}.`}</p>
+      : shown && `${count(shown.length)}${wanted ? ` of ${count(all?.length)}` : ''} shown${l?.more ? ', there are more' : ''}${l?.unseen ? `, ${count(l.unseen)} new ones are on other pages` : ''}.`}</p>
     {l && !l.first && <button type="button" onClick={() => move(false)}>Page before</button>} {l?.more && <button type="button" onClick={() => move(true)}>Next page</button>}</>;
 }
 
