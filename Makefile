@@ -21,7 +21,7 @@ SYSTEMS ?= darwin windows
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 # Modules beside this one.
-MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit testcontainers multicluster site release release/kubectl
+MODULES := test bench test/helm test/operations test/kubebuilder test/conformance/coredns examples/operator-test testkit testcontainers multicluster site web release release/kubectl
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
 # programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
@@ -116,7 +116,7 @@ fresh: build
 lint: vet staticcheck
 
 vet:
-	@test -z "$$(gofmt -l cmd internal pkg test testkit testcontainers multicluster bench examples release site)" || { gofmt -l cmd internal pkg test testkit testcontainers multicluster bench examples release site; echo "gofmt: the files above are not formatted"; exit 1; }
+	@test -z "$$(gofmt -l cmd internal pkg test testkit testcontainers multicluster bench examples release site web)" || { gofmt -l cmd internal pkg test testkit testcontainers multicluster bench examples release site web; echo "gofmt: the files above are not formatted"; exit 1; }
 	$(GO) vet ./...
 	@for m in $(MODULES); do (cd $$m && echo "vet of $$m" && $(GO) vet ./... && $(GO) mod tidy -diff) || exit 1; done
 	$(GO) mod verify >/dev/null
@@ -130,6 +130,7 @@ staticcheck:
 unit:
 	$(TEST) ./...
 	cd site && $(TEST) ./...
+	cd web && $(TEST) -count=1 ./...
 	cd release && $(TEST) ./...
 	cd release/kubectl && $(TEST) ./...
 
@@ -146,6 +147,7 @@ SHORTER = $(shell $(GO) list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{
 unraced:
 	$(TEST) $$($(GO) list ./... | grep -vxF -f <(printf '%s\n' $(RACE)))
 	cd site && $(TEST) ./...
+	cd web && $(TEST) -count=1 ./...
 	cd release && $(TEST) ./...
 	cd release/kubectl && $(TEST) ./...
 	$(TEST) -run "^($$(awk '/^func / { name = $$2; sub(/\(.*/, "", name) } /testing\.Short\(\)/ { print name }' $(SHORTER) | paste -sd '|'))$$" $(sort $(dir $(SHORTER)))
@@ -257,6 +259,15 @@ test-cmd: build
 upstream: build $(if $(VERSION),,bench/peer/bin/kube-apiserver)
 	cd test && $(GO) run ./facts/upstream $(if $(VERSION),-version $(VERSION)) $(if $(RECORD),-record)
 
+# The console's page, from its sources in web/console; the tests of web/ fail while the page that is checked in is another one. -fetch gets the
+# packages that web/packages/packages.json pins.
+web:
+	cd web && $(GO) run .
+
+# The types of the page's sources. It needs npm, which gets the compiler; nothing else does.
+web-check:
+	cd web && npm exec --yes --package typescript@7.0.2 -- tsc -p .
+
 # Known holes in what is built in; needs the vulnerability database to be in reach.
 vuln:
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
@@ -271,7 +282,7 @@ bench/peer/bin/kube-apiserver:
 
 # Fails if what is generated differs from what is checked in.
 stale: generate
-	git diff --exit-code -- internal/api/openapi/data internal/object/features internal/access/authz/bootstrap/policy.jsonl
+	git diff --exit-code -- internal/api/openapi/data internal/object/features internal/access/authz/bootstrap/policy.jsonl internal/observe/console/page web/console/answers.gen.ts
 
 bench/peer/bin/etcd bench/peer/bin/kine bench/peer/bin/kube-controller-manager bench/peer/bin/kube-scheduler bench/peer/bin/e2e.test bench/peer/bin/ginkgo:
 	$(MAKE) -C bench/peer bin/$(@F)
@@ -282,4 +293,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
-.PHONY: build kubectl serve test test-deep deep-suites deep-tests test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn soak e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance kubeadm test-cmd upstream vuln generate stale bench bench-go
+.PHONY: build kubectl serve test test-deep deep-suites deep-tests test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn soak e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance kubeadm test-cmd upstream vuln generate stale web web-check bench bench-go

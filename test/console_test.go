@@ -283,6 +283,8 @@ func TestConsole(t *testing.T) {
 		{"#/overview", []string{"What is wrong now", "fight over data.a of configmap evil", "kanzen why configmaps/evil -n default", "requests a second", "Requests a second", "Latency", "p99", "Memory", "create", "configmaps", "kubectl/v1.36", "alice", "authorization", "etcd", hostile}},
 		{"#/requests", []string{hostile, "configmaps default/evil", "patch", "403"}},
 		{"#/requests?verb=create&code=403", []string{"create", "403", "Refused"}},
+		{"#/requests?by=user", []string{"alice (by kubernetes-admin)", "time in all", hostile}},
+		{"#/writers", []string{"Who writes what", "setup/1", "configmaps", "without effect/s"}},
 		{"#/object?resource=configmaps&namespace=default&name=evil", []string{"<b>", "data.a", hostile, "Updated by"}},
 		{"#/webhooks", []string{"h/h.example.com", "validate", "configmaps"}},
 		{"#/watches", []string{"configmaps", "a=b", "evil/1"}},
@@ -301,17 +303,37 @@ func TestConsole(t *testing.T) {
 				return c
 			}
 			return -1
-		}, strings.SplitN(view.hash, "?", 2)[0]) + map[bool]string{true: "-refused"}[strings.Contains(view.hash, "code=")])
+		}, strings.SplitN(view.hash, "?", 2)[0]) + map[bool]string{true: "-refused"}[strings.Contains(view.hash, "code=")] + map[bool]string{true: "-groups"}[strings.Contains(view.hash, "by=")])
 	}
 	b.shows("#/requests?verb=create&code=201&resource=configmaps", "create")
 	b.click("#main tbody a")
-	b.awaits("a request", "#main", "Its way", "etcd", "admission: webhook h/h.example.com", "audit ID", "Created")
+	b.awaits("a request", "#main", "Its way", "etcd", "admission: webhook h/h.example.com", "audit ID", "Created", "Others like it", "that end with 201")
 	b.picture("request")
+	b.click("#main a.chip:nth-of-type(2)")
+	b.awaits("others like it", "#main", "Code: 201", "Verb: create", "Resource: configmaps")
+	b.click("#main button.chip") // takes the choice of the verb away
+	b.lacks("#main .bar", "Verb: create")
+	b.shows("#/requests?verb=list&resource=configmaps", "list")
+	b.click("#main tbody a")
+	b.awaits("a list", "#main", "Its way")
+	if said := b.copies("Copy as kubectl"); !strings.HasPrefix(said, "kubectl get configmaps -n default") {
+		t.Errorf("copied %q", said)
+	}
+
+	// Words are searched in what is shown; the address has them.
+	b.shows("#/requests", "kubernetes-admin")
+	got(b, chromedp.Evaluate[bool](`(n => (n.value = 'alice PATCH evil', n.dispatchEvent(new Event('input'))))(document.querySelector('#main input[type=search]'))`))
+	b.awaits("a search of words", "#main", " of ", "configmaps default/evil")
+	b.lacks("#main tbody", "create")
+	if at := got(b, chromedp.Location()); !strings.Contains(at, "text=alice") {
+		t.Errorf("the search is not in the address: %s", at)
+	}
 
 	// The charts show the hour that the server has kept; where the pointer is they show what was then.
 	b.shows("#/overview", "Latency")
 	b.awaits("the second chart", ".charts figure:nth-child(2) .legend", "now", "p99")
-	got(b, chromedp.Evaluate[bool](`(e => { const r = e.getBoundingClientRect(); return e.dispatchEvent(new PointerEvent('pointermove', { clientX: r.left + r.width * .8, clientY: r.top + 20, bubbles: true })); })(document.querySelector('.charts svg'))`))
+	got(b, chromedp.Evaluate[bool](`(e => { const r = e.getBoundingClientRect(); return e.dispatchEvent(new MouseEvent('mousemove', { clientX: r.left + r.width * .8, clientY: r.top + 20, movementX: 1, bubbles: true })); })(document.querySelector('.charts .u-over'))`))
+	b.lacks(".charts figure:nth-child(2) .legend", "now")
 	if then := b.text(".charts figure:nth-child(2) .legend"); !strings.Contains(then, ":") || strings.Contains(then, "now") {
 		t.Errorf("under the pointer the second chart shows %q", then)
 	}
@@ -402,7 +424,7 @@ func TestConsoleWithoutRights(t *testing.T) {
 	must(t, json.Unmarshal(raw, &answer))
 	b.open("https://"+k.address+"/console/", "#main textarea")
 	b.open("https://"+k.address+"/console/#code="+answer.Code, "#nav a[aria-current]")
-	for _, view := range []string{"overview", "requests", "webhooks", "watches", "levels", "storage", "definitions", "controllers", "map", "planes", "object?resource=configmaps&namespace=default&name=kube-root-ca.crt"} {
+	for _, view := range []string{"overview", "requests", "events", "writers", "webhooks", "watches", "levels", "storage", "definitions", "controllers", "map", "planes", "object?resource=configmaps&namespace=default&name=kube-root-ca.crt"} {
 		got(b, chromedp.Evaluate[string]("location.hash = '#/"+view+"'"))
 		b.awaits(view, "#trouble", `User "eve" cannot`)
 		if rows := b.text("#main tbody"); strings.TrimSpace(rows) != "" {

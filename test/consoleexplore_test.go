@@ -134,6 +134,11 @@ func TestConsoleExplorer(t *testing.T) {
 	b.picture("pod")
 	b.shows("#/object?resource=deployments&group=apps&namespace=shop&name=web", "first<b>", "second, kubernetes-admin", "replicas: 3", "ReplicaSet web-7d9", "Pod web-7d9-a", "spec.replicas")
 	b.picture("object")
+	b.shows("#/events?namespace=shop&type=Warning", "BackOff", "Pod shop/web-7d9-a", "event "+hostile, "1 of 1 shown")
+	b.picture("events")
+	b.click("#main tbody a")
+	b.awaits("the object of an event", "h1", "Object pods shop/web-7d9-a")
+	b.shows("#/object?resource=deployments&group=apps&namespace=shop&name=web", "spec.replicas")
 	b.click("section[aria-label=Changes] li:last-child a")
 	b.awaits("as it was", "#main", "as it was", "replicas: 1", "fields have changed", "spec.replicas")
 
@@ -196,11 +201,11 @@ func (b *tab) search() {
 func (b *tab) brush() {
 	b.t.Helper()
 	b.shows("#/requests", "Latency", "create")
-	b.finds(".charts figure polygon")
+	b.finds(".charts canvas")
 	// There is nothing to drag over in a chart of one value: the next is there after five seconds.
 	for end := time.Now().Add(browserTime); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
-		if got(b, chromedp.Evaluate[bool](`(e => { const r = e.getBoundingClientRect(), at = (type, x) => e.dispatchEvent(new PointerEvent(type, { clientX: r.left + r.width * x, clientY: r.top + 20, bubbles: true, button: 0, pointerType: 'mouse' }));
-			at('pointerdown', .15); at('pointermove', .5); at('pointermove', .99); at('pointerup', .99); return location.hash.includes('from='); })(document.querySelector('.charts svg'))`)) {
+		if got(b, chromedp.Evaluate[bool](`(e => { const r = e.getBoundingClientRect(), at = (type, x) => e.dispatchEvent(new MouseEvent(type, { clientX: r.left + r.width * x, clientY: r.top + 20, movementX: 1, bubbles: true, button: 0 }));
+			at('mousedown', .15); at('mousemove', .5); at('mousemove', .99); at('mouseup', .99); return location.hash.includes('from='); })(document.querySelector('.charts .u-over'))`)) {
 			break
 		}
 	}
@@ -210,7 +215,7 @@ func (b *tab) brush() {
 	if from, err := time.Parse(time.RFC3339, at.Query().Get("from")); err != nil || time.Since(from) > time.Hour {
 		b.t.Errorf("the range begins at %s: %v", from, err)
 	}
-	b.finds(".charts .brush")
+	b.finds(".charts .brush:not([hidden])")
 	b.picture("brush")
 	b.shows("#/requests?from=2001-01-01T00:00:00Z&to=2001-01-01T00:01:00Z", "0 requests began")
 	b.shows("#/requests?from=yesterday", "yesterday is no time")
@@ -312,7 +317,7 @@ func TestConsoleAccessible(t *testing.T) {
 	b := browser(t, k.address)
 	b.open(k.consoleLink(t), "#nav a[aria-current]")
 	got(b, chromedp.Evaluate[bool](checks+"; true"))
-	views := map[string]string{"overview": "requests a second", "requests": "create", "explore": "ConfigMap", "explore?resource=pods": "web-7d9-a", "object?resource=pods&namespace=shop&name=web-7d9-a": "What was done to it", "webhooks": "Webhooks", "watches": "Watches",
+	views := map[string]string{"overview": "requests a second", "requests": "create", "explore": "ConfigMap", "explore?resource=pods": "web-7d9-a", "object?resource=pods&namespace=shop&name=web-7d9-a": "What was done to it", "requests?by=user": "time in all", "events": "BackOff", "writers": "Who writes what", "webhooks": "Webhooks", "watches": "Watches",
 		"levels": "catch-all", "storage": "revision", "definitions": "planes", "controllers": "apiservices", "map": "As a table", "planes": "Planes"}
 	for _, scheme := range []string{"light", "dark"} {
 		b.run(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {

@@ -28,6 +28,9 @@ func TestConsoleOfIncident(t *testing.T) {
 	if err == nil {
 		t.Fatal("eve may create secrets")
 	}
+	_, err = k.client().CoreV1().Events("default").Create(t.Context(), &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}, Type: "Warning", Reason: "BackOff", LastTimestamp: metav1.Now(),
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "settings"}}, metav1.CreateOptions{})
+	must(t, err)
 	out, said, code := output(t, binaries.kanzen, "record", "--kubeconfig", k.kubeconfig())
 	if code != 0 || said != "" {
 		t.Fatal(code, said)
@@ -49,6 +52,7 @@ func TestConsoleOfIncident(t *testing.T) {
 		"#/overview": {"requests a second", "configmaps"},
 		"#/requests": {"configmaps default/settings", "patch", "secrets default", "eve"},
 		"#/requests?verb=create&code=403&resource=secrets": {"secrets default", "Refused"},
+		"#/events": {"BackOff", "ConfigMap default/settings"}, "#/events?type=Normal": {"There are none."}, "#/writers": {"setup/1", "configmaps"},
 		"#/levels": {"exempt", "catch-all"}, "#/storage": {"etcd-0", "configmaps"}, "#/controllers": {"mean wait"},
 	} {
 		b.shows(hash, texts...)
@@ -62,7 +66,7 @@ func TestConsoleOfIncident(t *testing.T) {
 	b.awaits("a request", "#main", "Its way", "etcd", "data.a")
 	b.clean()
 	b.refused = true // there are no objects in it
-	b.shows("#/object?resource=configmaps&namespace=default&name=settings", "holds no objects", "Created", "data.a", "setup/1")
+	b.shows("#/object?resource=configmaps&namespace=default&name=settings", "holds no objects", "Created", "data.a", "setup/1", "BackOff")
 	b.clean()
 
 	// Nobody else sees it: the link works once, and neither other names of this machine nor other methods are answered.
@@ -83,7 +87,8 @@ func TestConsoleOfIncident(t *testing.T) {
 			t.Errorf("%s: %s, want %d", name, resp.Status, ask.want)
 		}
 	}
-	for path, want := range map[string]int{"requests?limit=0": 400, "requests?continue=x": 400, "requests?fieldSelector=nosuch%3D1": 400, "requests/r999999": 404, "secrets": 404, "planestats": 404} {
+	for path, want := range map[string]int{"requests?limit=0": 400, "requests?continue=x": 400, "requests?fieldSelector=nosuch%3D1": 400, "requests/r999999": 404, "secrets": 404, "planestats": 404,
+		"objects?version=v1&resource=events&fieldSelector=nosuch%3D1": 400, "objects?version=v1&resource=pods": 403} {
 		code := got(b, chromedp.Evaluate[int]("fetch('/console/data/"+path+"').then(r => r.status)", chromedp.EvalAwaitPromise))
 		if code != want {
 			t.Errorf("%s answers %d, want %d", path, code, want)

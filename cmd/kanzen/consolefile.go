@@ -20,6 +20,7 @@ import (
 	"time"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -147,6 +148,9 @@ func (s *shelf) find(path string, q url.Values) (any, error) {
 		h.Status.Entries, h.Status.Forgotten = known.History(v1alpha1.ObjectReference{Group: q.Get("group"), Resource: q.Get("resource"), Namespace: q.Get("namespace"), Name: q.Get("name")})
 		return h, nil
 	case "objects":
+		if q.Get("group") == "" && q.Get("resource") == "events" && q.Get("name") == "" {
+			return s.events(q)
+		}
 		return nil, &refusedError{http.StatusForbidden, errors.New("a saved incident holds no objects")}
 	}
 	plural, name, one := strings.Cut(path, "/")
@@ -215,6 +219,33 @@ func (s *shelf) list(res *engine.Resource, q url.Values) (any, error) {
 			}
 		}
 		out.Items = append(out.Items, text)
+	}
+	return out, nil
+}
+
+// events returns Events of a namespace that a field selector chooses, as the API of Events takes it: all of them on one page, since a file
+// holds few.
+func (s *shelf) events(q url.Values) (any, error) {
+	chosen, err := fields.ParseSelector(q.Get("fieldSelector"))
+	if err != nil {
+		return nil, err
+	}
+	out := page{Items: []json.RawMessage{}}
+	for _, text := range s.others["Event"] {
+		var e corev1.Event
+		if err := json.Unmarshal(text, &e); err != nil {
+			return nil, err
+		}
+		known := fields.Set{"type": e.Type, "reason": e.Reason, "involvedObject.kind": e.InvolvedObject.Kind, "involvedObject.name": e.InvolvedObject.Name,
+			"involvedObject.namespace": e.InvolvedObject.Namespace, "involvedObject.uid": string(e.InvolvedObject.UID)}
+		for _, r := range chosen.Requirements() {
+			if !known.Has(r.Field) {
+				return nil, fmt.Errorf("events of a saved incident cannot be selected by %q", r.Field)
+			}
+		}
+		if ns := q.Get("namespace"); (ns == "" || ns == e.Namespace) && chosen.Matches(known) {
+			out.Items = append(out.Items, text)
+		}
 	}
 	return out, nil
 }

@@ -38,7 +38,7 @@ type recorded struct {
 	requests []json.RawMessage // newest first; a short text can say so much that it is decoded when it is needed
 	findings []v1alpha1.Finding
 	told     []json.RawMessage            // the same, as they are in the file
-	others   map[string][]json.RawMessage // of the recorder's other kinds, in their order
+	others   map[string][]json.RawMessage // of the recorder's other kinds, and Events, in their order
 	count    int                          // of others
 }
 
@@ -113,7 +113,7 @@ func (r *recorded) line(text []byte) error {
 		}
 		r.findings, r.told = append(r.findings, f), append(r.told, bytes.Clone(text))
 	default:
-		if t.APIVersion != v1alpha1.GroupVersion().String() {
+		if t.APIVersion != v1alpha1.GroupVersion().String() && t.Kind != "Event" {
 			return nil
 		}
 		if r.count++; r.count > maxIncidentOthers {

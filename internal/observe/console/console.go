@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -54,6 +55,7 @@ type Console struct {
 	pages    files
 	codes    *secrets
 	sessions *secrets
+	began    time.Time
 }
 
 // New makes a Console.
@@ -61,7 +63,7 @@ func New(c Config) *Console {
 	if c.Random == nil {
 		c.Random = rand.Reader
 	}
-	return &Console{Config: c, pages: pages(),
+	return &Console{Config: c, pages: pages(), began: c.Clock.Now(),
 		codes:    newSecrets(c.Clock, c.Random, codeLife, codeLife, maxCodes),
 		sessions: newSecrets(c.Clock, c.Random, sessionLife, sessionIdle, maxSessions)}
 }

@@ -14,6 +14,9 @@ import (
 	"sync/atomic"
 )
 
+// The files of the page are made of what is in web/console.
+//
+//go:generate go -C ../../../web run .
 //go:embed page
 var embedded embed.FS
 
@@ -53,7 +56,7 @@ func Paths() []string {
 }
 
 // maxStrangers is how many files a connection is good for that nobody has signed in on: those of the page, and some more.
-const maxStrangers = 28
+const maxStrangers = 8
 
 type connectionKey struct{}
 
@@ -79,8 +82,8 @@ func kindOf(name string) string {
 		return "text/css; charset=utf-8"
 	case ".html":
 		return "text/html; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
+	case ".txt":
+		return "text/plain; charset=utf-8"
 	}
 	return mime.TypeByExtension(".bin")
 }

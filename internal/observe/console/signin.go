@@ -119,7 +119,7 @@ func (c *Console) serveSession(w http.ResponseWriter, r *http.Request) {
 func (c *Console) serveWho(w http.ResponseWriter, r *http.Request) {
 	u := request.UserFrom(r.Context())
 	writeJSON(w, map[string]any{"user": u.GetName(), "groups": u.GetGroups(), "version": c.Version, "session": askedFrom(r.Context()).session != "",
-		"time": c.Clock.Now().UTC()})
+		"started": c.began.UTC(), "time": c.Clock.Now().UTC()})
 }
 
 // only refuses other methods.

@@ -257,7 +257,7 @@ func (t *tally) write(rec *v1alpha1.Record, slot int64, ended time.Time, number 
 			}
 		}
 	}
-	if rec.Verb != "update" && rec.Verb != "patch" || rec.Name == "" || rec.Subresource != "" && rec.Subresource != "status" && rec.Subresource != "scale" {
+	if !recorder.Updates(rec) {
 		return
 	}
 	object := v1alpha1.ObjectReference{Group: rec.Group, Resource: rec.Resource, Namespace: rec.Namespace, Name: rec.Name}

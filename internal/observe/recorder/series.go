@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // This file keeps an hour of what the server did and had. Who begins to look because something is wrong sees how it was before.
@@ -30,6 +31,8 @@ var measures = [...]struct{ name, unit string }{
 	storeLatency: {"store.latency", v1alpha1.Seconds}, storeWrites: {"writes.revisions", v1alpha1.PerSecond}, storeBytes: {"size.database", v1alpha1.Bytes},
 	seatsInUse: {"seats.inUse", v1alpha1.Count}, seatsWaiting: {"seats.waiting", v1alpha1.Count},
 	answered: {"traffic.answers", v1alpha1.BytesPerSecond}, openWatches: {"watches.open", v1alpha1.Count},
+	stageAccess: {"stages.access", v1alpha1.Seconds}, stageQueue: {"stages.queue", v1alpha1.Seconds}, stageAdmission: {"stages.webhooks", v1alpha1.Seconds},
+	stageStore: {"stages.etcd", v1alpha1.Seconds}, stageAnswer: {"stages.answer", v1alpha1.Seconds}, stageRest: {"stages.rest", v1alpha1.Seconds},
 	heap: {"memory.objects", v1alpha1.Bytes}, memory: {"memory.process", v1alpha1.Bytes}, processor: {"processor.used", v1alpha1.Count},
 }
 
@@ -54,6 +57,12 @@ const (
 	seatsWaiting
 	answered
 	openWatches
+	stageAccess
+	stageQueue
+	stageAdmission
+	stageStore
+	stageAnswer
+	stageRest
 	heap
 	memory
 	processor
@@ -175,9 +184,29 @@ func (m *measuring) measure(ctx context.Context, now time.Time) (p point) {
 var ofVerb = map[string]int{"get": reqGet, "list": reqList, "watch": reqWatch, "create": reqCreate, "update": reqUpdate, "patch": reqPatch,
 	"delete": reqDelete, "deletecollection": reqDelete}
 
+// ofLayer is which stage of a request a part of the server belongs to.
+var ofLayer = map[string]int{
+	request.LayerAuthentication.String(): stageAccess, request.LayerAuthorization.String(): stageAccess, request.LayerImpersonation.String(): stageAccess,
+	request.LayerQueue.String(): stageQueue, request.LayerMutatingWebhook.String(): stageAdmission, request.LayerValidatingWebhook.String(): stageAdmission,
+	request.LayerStorage.String(): stageStore, request.LayerTransform.String(): stageAnswer, request.LayerSerialize.String(): stageAnswer, request.LayerWrite.String(): stageAnswer,
+}
+
+// stages adds up where a request spent its time. The rest is what none of these parts had: its body came, it was checked and changed.
+func (p *point) stages(rec *v1alpha1.Record) {
+	weight, rest := float64(rec.Weight), rec.Duration.Seconds()
+	for _, l := range rec.Layers {
+		if n, ok := ofLayer[l.Name]; ok {
+			p[n] += weight * l.Duration.Seconds()
+			rest -= l.Duration.Seconds()
+		}
+	}
+	p[stageRest] += weight * max(rest, 0)
+}
+
 // requests counts those that have ended, as Traffic does: a sample of the reads stands for all.
 func (m *measuring) requests(p *point, seconds float64) {
 	var times Times[float32]
+	var timed float64
 	for _, rec := range m.fresh(&m.cursor, writes, refusals, reads) {
 		if rec.Console {
 			continue
@@ -197,7 +226,12 @@ func (m *measuring) requests(p *point, seconds float64) {
 		}
 		if !Streams(rec) {
 			times.Add(rec.Duration.Duration, float32(rec.Weight))
+			p.stages(rec)
+			timed += float64(rec.Weight)
 		}
+	}
+	for n := stageAccess; n <= stageRest && timed > 0; n++ {
+		p[n] /= timed // the mean of a request
 	}
 	p[p50], p[p99] = times.Quantile(.5).Seconds(), times.Quantile(.99).Seconds()
 }

@@ -11,6 +11,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // ofSeries returns the values of a series; nil: there is none.
@@ -54,7 +55,10 @@ func TestSeries(t *testing.T) {
 		case n < 15:
 			code = 403
 		}
-		serve(t, m.Recorder, clk, "PUT", "/api/v1/namespaces/n/configmaps/a", "alice", code, func(context.Context) { clk.Step(10 * time.Millisecond) })
+		serve(t, m.Recorder, clk, "PUT", "/api/v1/namespaces/n/configmaps/a", "alice", code, func(ctx context.Context) {
+			clk.Step(10 * time.Millisecond)
+			request.Spend(ctx, request.LayerStorage, 4*time.Millisecond)
+		})
 	}
 	clk.Step(-200 * time.Millisecond)
 	revision += 50
@@ -63,6 +67,7 @@ func TestSeries(t *testing.T) {
 	for name, want := range map[string][]float32{
 		"requests.update": {4, 0}, "requests.get": {0, 0}, "answers.failed": {1, 0}, "answers.refused": {2, 0}, "latency.p50": {0.01, 0}, "latency.p99": {0.01, 0},
 		"writes.revisions": {10, 0}, "store.latency": {0.002, 0.002}, "size.database": {1 << 20, 1 << 20}, "seats.inUse": {7, 7}, "seats.waiting": {5, 5}, "watches.open": {0, 0},
+		"stages.etcd": {0.004, 0}, "stages.queue": {0, 0}, "stages.rest": {0.006, 0},
 	} {
 		got := ofSeries(m.Recorder, name)
 		if len(got) != 2 || math.Abs(float64(got[0]-want[0])) > 0.001*float64(max(1, want[0])) || math.Abs(float64(got[1]-want[1])) > 0.001*float64(max(1, want[1])) {

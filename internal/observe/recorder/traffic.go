@@ -35,8 +35,9 @@ type trafficOf struct {
 
 // traffic counts the requests of one kind.
 type traffic struct {
-	rate, refused, failed, bytes float64
-	times                        Times[float32] // by rate
+	rate, refused, failed, bytes    float64
+	writes, writtenBytes, unchanged float64
+	times                           Times[float32] // by rate
 }
 
 // count adds a request, or a part of one, that stands for so many a second.
@@ -45,6 +46,23 @@ func (t *traffic) count(rate float64, took time.Duration, timed bool) {
 	if timed {
 		t.times.Add(took, float32(rate))
 	}
+}
+
+// write counts a request that was meant to store something and was taken.
+func (t *traffic) write(rec *v1alpha1.Record, rate float64) {
+	if rec.Kept != v1alpha1.KeptWrite || rec.Code >= 400 || rec.Resource == "" || rec.DryRun {
+		return
+	}
+	t.writes += rate
+	t.writtenBytes += rate * float64(rec.RequestBytes)
+	if Updates(rec) && len(rec.Changes)+rec.MoreChanges == 0 {
+		t.unchanged += rate
+	}
+}
+
+// Updates says that a request was to change an object that has a name, itself or by its status or scale.
+func Updates(rec *v1alpha1.Record) bool {
+	return (rec.Verb == "update" || rec.Verb == "patch") && rec.Name != "" && (rec.Subresource == "" || rec.Subresource == "status" || rec.Subresource == "scale")
 }
 
 // counted is traffic by everything.
@@ -124,6 +142,7 @@ func (c *counted) request(rec *v1alpha1.Record, rate float64) {
 		case rec.Code >= 400 && rec.Code != 404:
 			t.refused += rate
 		}
+		t.write(rec, rate)
 	}
 	for _, l := range rec.Layers {
 		c.of(trafficOf{by: v1alpha1.ByLayer, layer: l.Name}).count(rate, l.Duration.Duration, timed)
@@ -159,6 +178,7 @@ func (c *counted) shown() []*v1alpha1.TrafficStat {
 		t := c.all[k]
 		s := &v1alpha1.TrafficStat{By: k.by, Verb: k.verb, Group: k.group, Resource: k.resource, Client: k.client, User: k.user, Layer: k.layer, Webhook: k.webhook,
 			PerSecond: t.rate, RefusedPerSecond: t.refused, FailedPerSecond: t.failed, BytesPerSecond: t.bytes,
+			WritesPerSecond: t.writes, WrittenBytesPerSecond: t.writtenBytes, UnchangedPerSecond: t.unchanged,
 			P50: metav1.Duration{Duration: t.times.Quantile(.5)}, P99: metav1.Duration{Duration: t.times.Quantile(.99)}, Max: metav1.Duration{Duration: t.times.Max()}}
 		s.ObjectMeta.Name = nameOfTraffic(k)
 		out = append(out, s)

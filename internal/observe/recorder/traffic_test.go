@@ -44,6 +44,9 @@ func TestTraffic(t *testing.T) {
 	if math.Abs(every.PerSecond-10) > 0.1 || math.Abs(every.FailedPerSecond-1) > 0.1 || every.P50.Duration != 50*time.Millisecond || every.Max.Duration != 50*time.Millisecond {
 		t.Errorf("of all: %+v", every)
 	}
+	if math.Abs(every.WritesPerSecond-9) > 0.1 || math.Abs(every.UnchangedPerSecond-9) > 0.1 {
+		t.Errorf("writes that change nothing: %+v", every)
+	}
 	hook := find(t, all, v1alpha1.ByResourceWebhook, func(s *v1alpha1.TrafficStat) bool { return s.Webhook == "c/w" && s.Resource == "configmaps" })
 	if math.Abs(hook.PerSecond-10) > 0.1 || hook.Max.Duration != 40*time.Millisecond {
 		t.Errorf("of the webhook: %+v", hook)

@@ -29,13 +29,18 @@ type TrafficStat struct {
 	Layer    string `json:"layer,omitempty" doc:"The part of the server."`
 	Webhook  string `json:"webhook,omitempty" doc:"The webhook or policy."`
 
-	PerSecond        float64         `json:"perSecond" doc:"Requests per second."`
-	RefusedPerSecond float64         `json:"refusedPerSecond,omitempty" doc:"Answers 4xx other than 404, per second."`
-	FailedPerSecond  float64         `json:"failedPerSecond,omitempty" doc:"Answers 5xx, per second."`
-	BytesPerSecond   float64         `json:"bytesPerSecond,omitempty" doc:"Bytes of answers, per second."`
-	P50              metav1.Duration `json:"p50" doc:"Half of the requests were faster."`
-	P99              metav1.Duration `json:"p99" doc:"99 of 100 requests were faster."`
-	Max              metav1.Duration `json:"max" doc:"The slowest request."`
+	PerSecond        float64 `json:"perSecond" doc:"Requests per second."`
+	RefusedPerSecond float64 `json:"refusedPerSecond,omitempty" doc:"Answers 4xx other than 404, per second."`
+	FailedPerSecond  float64 `json:"failedPerSecond,omitempty" doc:"Answers 5xx, per second."`
+	BytesPerSecond   float64 `json:"bytesPerSecond,omitempty" doc:"Bytes of answers, per second."`
+
+	WritesPerSecond       float64 `json:"writesPerSecond,omitempty" doc:"Writes that were not refused and did not fail, per second."`
+	WrittenBytesPerSecond float64 `json:"writtenBytesPerSecond,omitempty" doc:"Bytes of the bodies of these writes, per second."`
+	UnchangedPerSecond    float64 `json:"unchangedPerSecond,omitempty" doc:"Those of them that updated an object, and after which no object that this server stores was another one, per second."`
+
+	P50 metav1.Duration `json:"p50" doc:"Half of the requests were faster."`
+	P99 metav1.Duration `json:"p99" doc:"99 of 100 requests were faster."`
+	Max metav1.Duration `json:"max" doc:"The slowest request."`
 }
 
 // TrafficStatList is a list of statistics.

@@ -1,0 +1,98 @@
+// An hour of what the server did and had, in charts with one unit each.
+
+import { Fragment } from 'preact';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { denied, list } from './api.ts';
+import type { TimeSeries } from './answers.gen.ts';
+import { bytes, rate, time } from './format.ts';
+import { Plot, type Line, type Span } from './plot.ts';
+import { usePolled } from './view.ts';
+
+const seconds = (v: number) => time(v * 1000);
+const whole = (v: number) => v >= 10 || Number.isInteger(v) ? Math.round(v).toLocaleString('en') : v.toFixed(1);
+
+interface Kind {
+  title: string;
+  of: string; // the part before the dot in the names of its series
+  stacked?: boolean; // its series add up to a whole
+  sparse?: boolean; // 0 says that there was nothing to measure
+  bad?: boolean;
+  binary?: boolean;
+  show(v: number): string;
+  about?: string;
+}
+
+const kinds: Kind[] = [
+  { title: 'Requests a second', of: 'requests', stacked: true, show: rate },
+  { title: 'Latency', of: 'latency', sparse: true, show: seconds },
+  { title: 'Refused and failed a second', of: 'answers', bad: true, show: rate },
+  { title: 'Where the time of a request goes', of: 'stages', stacked: true, show: seconds, about: 'The mean of the requests; watches and streams are left out' },
+  { title: 'Changes a second', of: 'writes', show: rate },
+  { title: 'A question to the database', of: 'store', sparse: true, show: seconds },
+  { title: 'Seats', of: 'seats', show: whole },
+  { title: 'Memory', of: 'memory', binary: true, show: bytes },
+  { title: 'Processors', of: 'processor', show: v => v.toFixed(2) },
+  { title: 'Answers, bytes a second', of: 'traffic', binary: true, show: bytes },
+  { title: 'Watches', of: 'watches', show: whole },
+  { title: 'Database', of: 'size', binary: true, show: bytes },
+];
+
+interface ChartsProps {
+  titles?: string[];
+  range?: Span | null; // what is shown elsewhere on the page, in milliseconds
+  onRange(from: string, to: string): void;
+}
+
+// Charts shows all, or some of them. Where the pointer is, all tell of the same time; who drags over one chooses a range of time.
+export function Charts({ titles, range = null, onRange }: ChartsProps) {
+  const shown = kinds.filter(k => !titles || titles.includes(k.title));
+  const all = usePolled(async signal => {
+    try { return (await list('timeseries', { limit: 100 }, signal)).items; } catch (e) {
+      if (denied(e)) return []; // the rest of the page may be told
+      throw e;
+    }
+  }, ['timeseries'], 5000); // as often as there is a new value
+  const chosen = useRef(onRange);
+  chosen.current = onRange;
+  const brushed = useCallback((a: number, b: number) => {
+    const text = (at: number) => new Date(at * 1000).toISOString().slice(0, 19) + 'Z';
+    chosen.current(text(Math.floor(a)), text(Math.ceil(b)));
+  }, []);
+  if (!all?.length) return null;
+  return <section class="charts" aria-label="The last hour">
+    {shown.map(kind => <Chart key={kind.title} kind={kind} all={all.filter(s => s.metadata.name.startsWith(kind.of + '.'))} range={range} brushed={brushed} />)}
+  </section>;
+}
+
+// linesOf makes lines of series: those of a whole that are always 0 are left out.
+function linesOf(kind: Kind, all: TimeSeries[]): Line[] {
+  return all.map((s, n) => ({ name: s.metadata.name.split('.')[1] ?? '', colour: kind.bad ? `--b${n % 2}` : `--s${n % 8}`, values: s.values.map(v => kind.sparse && v === 0 ? null : v) }))
+    .filter(l => !kind.stacked || l.values.some(v => v));
+}
+
+function Chart({ kind, all, range, brushed }: { kind: Kind; all: TimeSeries[]; range: Span | null; brushed(from: number, to: number): void }) {
+  const node = useRef<HTMLDivElement>(null), plot = useRef<Plot | null>(null), [at, point] = useState<number | null>(null);
+  const lines = useMemo(() => linesOf(kind, all), [kind, all]);
+  const times = useMemo(() => {
+    const first = all[0], count = first?.values.length ?? 0, end = Date.parse(first?.end ?? '') / 1000, step = Number.parseFloat(first?.step ?? '5');
+    return Array.from({ length: count }, (_, n) => end - (count - 1 - n) * step);
+  }, [all]);
+  const made = all.length > 0;
+  useEffect(() => {
+    if (!made || !node.current) return;
+    const p = new Plot(node.current, { stacked: kind.stacked, binary: kind.binary, show: kind.show, point, brushed });
+    plot.current = p;
+    return () => {
+      plot.current = null;
+      p.end();
+    };
+  }, [kind, made, brushed]);
+  useEffect(() => { plot.current?.set(times, lines, range); }, [times, lines, range, made]);
+  if (!made) return null;
+  const last = times.length - 1, n = at === null || at > last ? last : at, told = (v: number | null | undefined) => v === null || v === undefined ? '–' : kind.show(v);
+  const spoken = `${kind.title}, the last ${Math.max(1, Math.round((times[last]! - times[0]!) / 60))} minutes; now ${lines.map(l => `${l.name} ${told(l.values[last])}`).join(', ') || 'nothing'}`;
+  return <figure><figcaption title={kind.about}>{kind.title}</figcaption>
+    <div class="plot" ref={node} role="img" aria-label={spoken} />
+    <p class="legend"><span class="dim">{n === last && at === null ? 'now' : new Date(times[n]! * 1000).toTimeString().slice(0, 8)}</span>
+      {lines.map(l => <Fragment key={l.name}> <span class="entry"><span class={`key ${l.colour.slice(2)}`} /> {l.name} {told(l.values[n])}</span></Fragment>)}</p></figure>;
+}
