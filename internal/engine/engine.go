@@ -70,6 +70,8 @@ type Config struct {
 	PagesAtZero bool
 	// Shards has lists and watches look at their shard selector.
 	Shards bool
+	// NoWatchLists has watches refused that ask for the initial state of what they watch.
+	NoWatchLists bool
 	// CompressWatchLists has the initial events of watches compressed for clients that accept it.
 	CompressWatchLists bool
 	// Extensions are those that are on. Namespaces returns the view of namespaces, and Rights tell what users may see, which some

@@ -58,8 +58,8 @@ func (c *call) listOptions() (*internalversion.ListOptions, error) {
 	if c.info.Verb == "watch" && !c.info.VerbInPath {
 		o.Watch = true
 	}
-	internalversion.SetListOptionsDefaults(o, true)
-	if err := invalidOptions("ListOptions", internalvalidation.ValidateListOptions(o, true)); err != nil {
+	internalversion.SetListOptionsDefaults(o, !c.e.NoWatchLists)
+	if err := invalidOptions("ListOptions", internalvalidation.ValidateListOptions(o, !c.e.NoWatchLists)); err != nil {
 		return nil, err
 	}
 	if c.info.Verb == "watch" {

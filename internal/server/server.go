@@ -196,6 +196,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		UnsafeDelete:       cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:        !cfg.WatchCache,
 		Shards:             cfg.Gates().Enabled(features.ShardedListAndWatch),
+		NoWatchLists:       cfg.Gates().Off(features.WatchList),
 		CompressWatchLists: cfg.Gates().Enabled(features.WatchListCompression),
 		Past:               history.engine(),
 		Extensions:         cfg.Extensions(), Namespaces: b.namespaces, Rights: rights{authorizers},

@@ -1,6 +1,8 @@
 package podspec
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kanzen-io/kanzen/internal/object/features"
@@ -22,6 +24,7 @@ func (p Policy) DropDisabledTemplate(t, old *corev1.PodTemplateSpec) {
 
 // DropDisabled removes from spec the fields of disabled features, unless old (nil on create) uses them already.
 func (p Policy) DropDisabled(spec, old *corev1.PodSpec) {
+	p.dropSpreadKeys(spec, old)
 	if p.Gates.Enabled(features.ContainerStopSignals) || anyContainer(old, hasStopSignal) {
 		return
 	}
@@ -32,6 +35,21 @@ func (p Policy) DropDisabled(spec, old *corev1.PodSpec) {
 				c.Lifecycle = nil
 			}
 		}
+	}
+}
+
+// MergesSpreadKeys says that the values of matchLabelKeys of spread constraints are written into their selectors.
+func (p Policy) MergesSpreadKeys() bool {
+	return p.Gates.Enabled(features.MatchLabelKeysInPodTopologySpread) && p.Gates.Enabled(features.MatchLabelKeysInPodTopologySpreadSelectorMerge)
+}
+
+func (p Policy) dropSpreadKeys(spec, old *corev1.PodSpec) {
+	hasKeys := func(c corev1.TopologySpreadConstraint) bool { return len(c.MatchLabelKeys) > 0 }
+	if p.Gates.Enabled(features.MatchLabelKeysInPodTopologySpread) || old != nil && slices.ContainsFunc(old.TopologySpreadConstraints, hasKeys) {
+		return
+	}
+	for i := range spec.TopologySpreadConstraints {
+		spec.TopologySpreadConstraints[i].MatchLabelKeys = nil
 	}
 }
 

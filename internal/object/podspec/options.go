@@ -25,11 +25,12 @@ type Options struct {
 	Pod bool
 	Policy
 
-	AllowIndivisibleHugePages          bool
-	AllowInvalidAffinitySelectors      bool
-	AllowInvalidNodeAffinityValues     bool
-	AllowInvalidSpreadSelectors        bool
-	AllowInvalidSpreadMatchLabelKeys   bool
+	AllowIndivisibleHugePages      bool
+	AllowInvalidAffinitySelectors  bool
+	AllowInvalidNodeAffinityValues bool
+	AllowInvalidSpreadSelectors    bool
+	// FormerSpreadKeys has matchLabelKeys of spread constraints judged as before they were merged into the selector.
+	FormerSpreadKeys                   bool
 	AllowNonLocalTokenPaths            bool
 	AllowSysctlsOfHost                 bool
 	AllowComparingTolerations          bool
@@ -53,7 +54,8 @@ func OptionsForTemplate(p Policy, old *corev1.PodTemplateSpec) Options {
 
 // OptionsFor returns the options for a spec that replaces old with its metadata, which are nil on create.
 func OptionsFor(p Policy, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Options {
-	o := Options{Policy: p}
+	merged := p.MergesSpreadKeys()
+	o := Options{Policy: p, FormerSpreadKeys: !merged}
 	if old == nil {
 		return o
 	}
@@ -68,9 +70,9 @@ func OptionsFor(p Policy, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Optio
 			o.AllowInvalidSpreadSelectors = true
 		}
 		e := rules.At(nil)
-		matchLabelKeys(c.MatchLabelKeys, nil, c.LabelSelector, e)
-		if len(e.List()) > 0 {
-			o.AllowInvalidSpreadMatchLabelKeys = true
+		spreadKeys(c, !merged, e)
+		if len(e.List()) > 0 && p.Gates.Enabled(features.MatchLabelKeysInPodTopologySpread) {
+			o.FormerSpreadKeys = merged // the gate was another one when this was written
 		}
 	}
 	o.AllowNonLocalTokenPaths = anyProjection(old, func(p *corev1.VolumeProjection) bool {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
@@ -31,7 +32,7 @@ func ValidateAnnotations(annotations map[string]string, spec *corev1.PodSpec, at
 			e.Add(ValidateTolerations(list, at.Child(tolerationsAnnotation), o))
 		}
 	}
-	if !o.AllowInvalidDeletionCost && !validDeletionCost(annotations) {
+	if !o.AllowInvalidDeletionCost && o.Gates.Enabled(features.PodDeletionCost) && !validDeletionCost(annotations) {
 		e.Key(corev1.PodDeletionCost).Invalid(annotations[corev1.PodDeletionCost], "must be a 32-bit integer")
 	}
 	for key, value := range annotations {

@@ -209,14 +209,18 @@ func (v *validator) topologySpread(list []corev1.TopologySpreadConstraint, e rul
 		if c.NodeTaintsPolicy != nil {
 			rules.OneOf(item, "nodeTaintsPolicy", *c.NodeTaintsPolicy, nodeInclusionPolicies)
 		}
-		if v.AllowInvalidSpreadMatchLabelKeys {
-			oldMatchLabelKeys(c, item.Field("matchLabelKeys"))
-		} else {
-			matchLabelKeys(c.MatchLabelKeys, nil, c.LabelSelector, item)
-		}
+		spreadKeys(c, v.FormerSpreadKeys, item)
 		if !v.AllowInvalidSpreadSelectors {
 			item.LabelSelector("labelSelector", c.LabelSelector, false)
 		}
+	}
+}
+
+func spreadKeys(c *corev1.TopologySpreadConstraint, former bool, e rules.Errors) {
+	if former {
+		oldMatchLabelKeys(c, e.Field("matchLabelKeys"))
+	} else {
+		matchLabelKeys(c.MatchLabelKeys, nil, c.LabelSelector, e)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/object/podspec"
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
@@ -54,7 +55,7 @@ func (deps Deps) validateJobUpdate(_ context.Context, j, old *batchv1.Job) field
 		e.Field("completions").Invalid(*s.Completions, "can only be modified in tandem with spec.parallelism")
 	}
 	e.Unchanged("selector", s.Selector, was.Selector)
-	templateUpdate(s, old, e)
+	deps.templateUpdate(s, old, e)
 	e.Unchanged("completionMode", s.CompletionMode, was.CompletionMode)
 	e.Unchanged("podFailurePolicy", s.PodFailurePolicy, was.PodFailurePolicy)
 	e.Unchanged("backoffLimitPerIndex", s.BackoffLimitPerIndex, was.BackoffLimitPerIndex)
@@ -67,23 +68,27 @@ func (deps Deps) validateJobUpdate(_ context.Context, j, old *batchv1.Job) field
 
 // templateUpdate checks that the template does not change. While a job is suspended and has no running pods, a queue
 // may change its scheduling fields and resources.
-func templateUpdate(s *batchv1.JobSpec, old *batchv1.Job, e rules.Errors) {
-	if !deref(old.Spec.Suspend) {
-		e.Unchanged("template", &s.Template, &old.Spec.Template)
-		return
-	}
-	if old.Status.Active > 0 || old.Status.StartTime != nil && !isTrue(old.Status.Conditions, batchv1.JobSuspended) {
-		e.Unchanged("template", &s.Template, &old.Spec.Template)
-		return
+func (deps Deps) templateUpdate(s *batchv1.JobSpec, old *batchv1.Job, e rules.Errors) {
+	suspended, started := deref(old.Spec.Suspend), old.Status.StartTime != nil
+	idle := suspended && old.Status.Active == 0 && (!started || isTrue(old.Status.Conditions, batchv1.JobSuspended))
+	scheduling, resources := suspended && !started, idle && deps.Pods.Gates.Enabled(features.MutablePodResourcesForSuspendedJobs)
+	if deps.Pods.Gates.Enabled(features.MutableSchedulingDirectivesForSuspendedJobs) {
+		scheduling = idle
 	}
 	want := old.Spec.Template.DeepCopy()
-	allowScheduling(&s.Template, want)
+	if scheduling {
+		allowScheduling(&s.Template, want)
+	}
+	if !resources {
+		e.Unchanged("template", &s.Template, want)
+		return
+	}
 	allowResources(s.Template.Spec.Containers, want.Spec.Containers)
 	allowResources(s.Template.Spec.InitContainers, want.Spec.InitContainers)
 	e.Unchanged("template.spec", s.Template.Spec, want.Spec)
 }
 
-// allowScheduling copies the scheduling fields to want.
+// allowScheduling copies what a scheduler goes by to want.
 func allowScheduling(t, want *corev1.PodTemplateSpec) {
 	affinity := t.Spec.Affinity
 	switch {
@@ -97,6 +102,7 @@ func allowScheduling(t, want *corev1.PodTemplateSpec) {
 	case affinity != nil:
 		want.Spec.Affinity.NodeAffinity = affinity.NodeAffinity
 	}
+	want.Labels, want.Annotations = t.Labels, t.Annotations
 	want.Spec.NodeSelector = t.Spec.NodeSelector
 	want.Spec.Tolerations = t.Spec.Tolerations
 	want.Spec.SchedulingGates = t.Spec.SchedulingGates

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
@@ -83,7 +84,9 @@ func assign(p *corev1.Pod, b *corev1.Binding, d Deps) error {
 		return conflict("pod %v has non-empty .spec.schedulingGates", p.Name)
 	}
 	p.Spec.NodeName = b.Target.Name
-	p.Status.NominatedNodeName = ""
+	if d.Pods.Gates.Enabled(features.ClearingNominatedNodeNameAfterBinding) {
+		p.Status.NominatedNodeName = ""
+	}
 	merge(&p.Annotations, b.Annotations)
 	merge(&p.Labels, b.Labels)
 	setPodCondition(&p.Status, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, d)

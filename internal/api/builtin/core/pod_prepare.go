@@ -24,7 +24,7 @@ func preparePod(ctx context.Context, p *corev1.Pod, d Deps) {
 			Message: "Scheduling is blocked due to non-empty scheduling gates",
 		}, d)
 	}
-	mergeLabelKeys(p)
+	mergeLabelKeys(p, d.Pods)
 	podspec.SyncAppArmor(ctx, p)
 	d.Pods.CompletePodResources(&p.Spec)
 	p.Status.QOSClass = podspec.QOSClass(&p.Spec, d.Pods.Gates)
@@ -53,7 +53,7 @@ func countPodGeneration(p, old *corev1.Pod) {
 
 // mergeLabelKeys writes the values of matchLabelKeys of affinity terms and spread constraints into their selectors:
 // they then select the pods of this pod's revision, for example, and the scheduler needs no lookup.
-func mergeLabelKeys(p *corev1.Pod) {
+func mergeLabelKeys(p *corev1.Pod, policy podspec.Policy) {
 	if a := p.Spec.Affinity; a != nil {
 		if a.PodAffinity != nil {
 			mergeAffinityKeys(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, p.Labels)
@@ -61,6 +61,9 @@ func mergeLabelKeys(p *corev1.Pod) {
 		if a.PodAntiAffinity != nil {
 			mergeAffinityKeys(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, p.Labels)
 		}
+	}
+	if !policy.MergesSpreadKeys() {
+		return
 	}
 	for i := range p.Spec.TopologySpreadConstraints {
 		c := &p.Spec.TopologySpreadConstraints[i]

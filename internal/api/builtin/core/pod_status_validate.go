@@ -23,7 +23,7 @@ func validatePodStatus(p, old *corev1.Pod, o podspec.Options) field.ErrorList {
 	podConditions(s.Conditions, e.Field("conditions"))
 	if n := s.NominatedNodeName; n != "" && n != before.NominatedNodeName {
 		e.Name("nominatedNodeName", n, rules.Subdomain)
-		if old.Spec.NodeName != "" {
+		if old.Spec.NodeName != "" && o.Gates.Enabled(features.ClearingNominatedNodeNameAfterBinding) {
 			e.Field("nominatedNodeName").Forbidden("the pod has a node")
 		}
 	}

@@ -27,6 +27,6 @@ func Resources(d Deps) []*engine.Resource {
 		ingressClasses(),
 		ipAddresses(),
 		networkPolicies(d),
-		serviceCIDRs(),
+		serviceCIDRs(d),
 	)
 }

@@ -5,16 +5,17 @@ import (
 	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/features"
 )
 
-func serviceCIDRs() *engine.Resource {
+func serviceCIDRs(d Deps) *engine.Resource {
 	return &engine.Resource{
 		Plural: "servicecidrs", Kind: "ServiceCIDR",
 		Versions: engine.Renamed(engine.VersionOf[networkingv1.ServiceCIDR, networkingv1.ServiceCIDRList](v1, nil),
 			engine.VersionOf[networkingv1beta1.ServiceCIDR, networkingv1beta1.ServiceCIDRList](networkingv1beta1.SchemeGroupVersion, nil),
 		),
 		Rules: engine.Typed[*networkingv1.ServiceCIDR]{
-			StatusApart:    true,
+			StatusApart:    d.Gates.Enabled(features.ServiceCIDRStatusFieldWiping),
 			Validate:       validateServiceCIDR,
 			ValidateUpdate: validateServiceCIDRUpdate,
 		}.Rules(),
