@@ -161,7 +161,7 @@ func checkStatus(d *apiextensionsv1.CustomResourceDefinition, e rules.Errors) {
 	}
 	for i, v := range stored {
 		if !known.Has(v) && !slices.Contains(stored[i+1:], v) {
-			e.Item(i).Invalid(v, "must stay in spec.versions for as long as objects are stored in it")
+			e.Item(i).Invalid(v, "missing from spec.versions; objects may still be stored in it: migrate them, and remove it from status.storedVersions")
 		}
 	}
 }
