@@ -118,7 +118,7 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	if f.sealed != nil {
 		all.Go(func() {
 			f.sealed.Run(ctx, func(context.Context) {}) // planes look after what they store
-			_ = f.sealed.Close() // it gives back connections only
+			_ = f.sealed.Close()                        // it gives back connections only
 		})
 	}
 	if o := f.owners.Load(); o != nil {
