@@ -12,7 +12,7 @@ import (
 func TestGatesOff(t *testing.T) {
 	s := startWith(t, func(c *config.Config) {
 		c.FeatureGates = []string{"WatchList=false,MutablePodResourcesForSuspendedJobs=false,MutableSchedulingDirectivesForSuspendedJobs=false,PodDeletionCost=false," +
-			"ClearingNominatedNodeNameAfterBinding=false,MatchLabelKeysInPodTopologySpreadSelectorMerge=false,ServiceCIDRStatusFieldWiping=false"}
+			"ClearingNominatedNodeNameAfterBinding=false,MatchLabelKeysInPodTopologySpreadSelectorMerge=false,ServiceCIDRStatusFieldWiping=false,DeploymentReplicaSetTerminatingReplicas=false"}
 	})
 	withAccount(t, s)
 	const merge, jsonType = "application/merge-patch+json", "application/json"
@@ -36,6 +36,9 @@ func TestGatesOff(t *testing.T) {
 		{"its node", "POST", ns + "pods/p/binding", `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n2"}}`, 201, "", ""},
 		{"its nomination stays", "GET", ns + "pods/p", "", 200, `"nominatedNodeName":"n1"`, ""},
 		{"and may change", "PATCH", ns + "pods/p/status", `{"status":{"nominatedNodeName":"n3"}}`, 200, "", ""},
+		{"replicas", "POST", "/apis/apps/v1/namespaces/default/replicasets", `{"metadata":{"name":"r"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
+			"spec":{"containers":[{"name":"c","image":"c"}]}}}}`, 201, "", ""},
+		{"its pods that end", "PATCH", "/apis/apps/v1/namespaces/default/replicasets/r/status", `{"status":{"terminatingReplicas":1}}`, 200, "", `"terminatingReplicas":1`},
 		{"a range with a status", "POST", "/apis/networking.k8s.io/v1/servicecidrs", `{"metadata":{"name":"r"},"spec":{"cidrs":["10.9.0.0/24"]},"status":{"conditions":[{"type":"Mine","status":"True",
 			"reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, 201, `"Mine"`, ""},
 	} {

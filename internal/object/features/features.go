@@ -105,7 +105,7 @@ func switchable(name string) bool {
 		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, StrictIPCIDRValidation,
 		TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UnknownVersionInteroperabilityProxy, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WatchListCompression, WebhookRoundTripLoadBalancing, WorkloadWithJob,
-		ClearingNominatedNodeNameAfterBinding, MatchLabelKeysInPodTopologySpread, MatchLabelKeysInPodTopologySpreadSelectorMerge, MutablePodResourcesForSuspendedJobs,
+		ClearingNominatedNodeNameAfterBinding, MatchLabelKeysInPodTopologySpreadSelectorMerge, MutablePodResourcesForSuspendedJobs,
 		MutableSchedulingDirectivesForSuspendedJobs, PodDeletionCost, ServiceCIDRStatusFieldWiping, WatchList,
 	}, name)
 }

@@ -1,8 +1,6 @@
 package podspec
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kanzen-io/kanzen/internal/object/features"
@@ -24,7 +22,6 @@ func (p Policy) DropDisabledTemplate(t, old *corev1.PodTemplateSpec) {
 
 // DropDisabled removes from spec the fields of disabled features, unless old (nil on create) uses them already.
 func (p Policy) DropDisabled(spec, old *corev1.PodSpec) {
-	p.dropSpreadKeys(spec, old)
 	if p.Gates.Enabled(features.ContainerStopSignals) || anyContainer(old, hasStopSignal) {
 		return
 	}
@@ -41,16 +38,6 @@ func (p Policy) DropDisabled(spec, old *corev1.PodSpec) {
 // MergesSpreadKeys says that the values of matchLabelKeys of spread constraints are written into their selectors.
 func (p Policy) MergesSpreadKeys() bool {
 	return p.Gates.Enabled(features.MatchLabelKeysInPodTopologySpread) && p.Gates.Enabled(features.MatchLabelKeysInPodTopologySpreadSelectorMerge)
-}
-
-func (p Policy) dropSpreadKeys(spec, old *corev1.PodSpec) {
-	hasKeys := func(c corev1.TopologySpreadConstraint) bool { return len(c.MatchLabelKeys) > 0 }
-	if p.Gates.Enabled(features.MatchLabelKeysInPodTopologySpread) || old != nil && slices.ContainsFunc(old.TopologySpreadConstraints, hasKeys) {
-		return
-	}
-	for i := range spec.TopologySpreadConstraints {
-		spec.TopologySpreadConstraints[i].MatchLabelKeys = nil
-	}
 }
 
 func hasStopSignal(c *corev1.Container) bool {

@@ -21,13 +21,20 @@ const marker = "+featureGate="
 // misnamed are names in markers that no gate has, and the gates that kube-apiserver asks instead.
 var misnamed = strings.NewReplacer("PodCertificateProjection", "PodCertificateRequest")
 
+// unmarked are fields without a marker that kube-apiserver drops with a gate.
+var unmarked = []string{
+	"apps/v1 DeploymentStatus TerminatingReplicas DeploymentReplicaSetTerminatingReplicas",
+	"apps/v1 ReplicaSetStatus TerminatingReplicas DeploymentReplicaSetTerminatingReplicas",
+	"core/v1 TopologySpreadConstraint MatchLabelKeys MatchLabelKeysInPodTopologySpread",
+}
+
 func main() {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
 		log.Fatal(err)
 	}
 	root := strings.TrimSpace(string(dir))
-	var lines []string
+	lines := slices.Clone(unmarked)
 	err = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasPrefix(filepath.Base(path), "types") || filepath.Ext(path) != ".go" {
 			return err
