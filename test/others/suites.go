@@ -8,8 +8,6 @@ type target struct {
 	// nested are modules below it that it takes from its own folders: the folder, and PATH@VERSION. The module does not contain them.
 	nested map[string]string
 	tags   string // of its files
-	// prepare is a shell script that is run in the copy of the module, before the tests.
-	prepare string
 	// crds is a folder of definitions for a suite that tests a server that is there, and wants them to be in it.
 	crds string
 	// leftOut are tests that are not asked for, by their names, or by expressions that match the texts of Ginkgo's specs; and why.
@@ -48,14 +46,5 @@ var targets = []target{
 			"./pkg/controller/mutators/...", "./pkg/readiness/...", "./pkg/watch/...",
 		},
 		leftOut: map[string]string{"pkg/controller/constrainttemplate": "waits for a policy of admissionregistration.k8s.io/v1beta1, which Kubernetes 1.37 does not serve by default"},
-	},
-	{
-		name: "kueue", module: "sigs.k8s.io/kueue@v0.17.0", packages: []string{
-			"./test/integration/singlecluster/conversion", "./test/integration/singlecluster/webhook/core", "./test/integration/singlecluster/controller/core",
-			"./test/integration/singlecluster/controller/jobs/job", "./test/integration/singlecluster/scheduler", "./test/integration/multikueue",
-		},
-		// The definitions of other projects come from their modules, as in its Makefile, whose own tools are no part of the module.
-		prepare: `make KUSTOMIZE_VERSION=v5.8.1 kustomize dep-crds && mkdir -p config/components/crd/_output &&
-			bin/kustomize build config/components/crd > config/components/crd/_output/crds-with-webhooks.yaml`,
 	},
 }
