@@ -133,7 +133,7 @@ func sidecarLeftOut(ctx context.Context, w *world) error {
 func virtualServiceRefused(ctx context.Context, w *world) error {
 	// istiod first lets everything pass, until it has seen that its webhook answers.
 	return w.eventually(ctx, "refusal", func(ctx context.Context) error {
-		return w.refused(ctx, "mesh", "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: bad}\nspec: {hosts: [web]}", "must have at least one route")
+		return w.refused(ctx, "mesh", "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: bad}\nspec: {hosts: [web]}", "http, tcp or tls must be provided")
 	})
 }
 
