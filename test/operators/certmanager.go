@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// certManager is of the last version whose programs are in its module. Those of later ones are in modules that the proxy does not have, because their
-// go.mod names other paths than theirs.
+// certManager is of the last minor version whose programs are in its module. Those of later ones are in modules that cannot be had by themselves,
+// because their go.mod names other paths than theirs.
 var certManager = operator{
 	name:    "cert-manager",
 	modules: []module{{path: "github.com/cert-manager/cert-manager@v1.11.5"}},

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// crossplane is of the newest version whose modules the proxy has.
+// crossplane has one image for its two programs; it has the definitions too, which an init container creates.
 var crossplane = operator{
 	name:     "crossplane",
 	modules:  []module{{path: "github.com/crossplane/crossplane/v2@v2.0.2"}},

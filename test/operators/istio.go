@@ -23,7 +23,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// istio is of the newest version of its main branch that the proxy has: releases are not versions of its module.
+// istio is of its main branch: the names of its releases are not versions of a module.
 var istio = operator{
 	name:     "istiod",
 	modules:  []module{{path: "istio.io/istio@v0.0.0-20260827124520-eed52ebb66ad"}},

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// knative is of the newest version of which the proxy has knative.dev/networking and knative.dev/caching as well. They are not nested in it, but have
-// some of its definitions: its config folder has links to them, which a module cannot have.
+// knative has some of its definitions in other modules, in the versions that its go.mod names: its config folder has links to them, which a module
+// cannot have.
 var knative = operator{
 	name: "knative-serving",
 	modules: []module{

@@ -16,7 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/test/machine"
 )
 
-// metacontroller is of the only version that the proxy has: its go.mod names another path than that of its repository.
+// metacontroller has a go.mod that names another path than that of its repository. This version can be had as a module all the same.
 var metacontroller = operator{
 	name:     "metacontroller",
 	modules:  []module{{path: "github.com/metacontroller/metacontroller@v1.5.20", sum: "h1:uRuj/1LRa5FkZyiMrx+b1Ei/lplmDNeArd0XXrOUNtk="}},
