@@ -61,7 +61,7 @@ func mainStage(args []string) error {
 	flags := flag.NewFlagSet("operators", flag.ContinueOnError)
 	flags.BoolVar(&s.peer, "peer", false, "run kube-apiserver in place of kanzen")
 	flags.BoolVar(&s.hold, "hold", false, "keep the operator and its server after the last step until Ctrl-C")
-	flags.DurationVar(&s.limit, "limit", 5*time.Minute, "how long a step may take")
+	flags.DurationVar(&s.limit, "limit", 10*time.Minute, "how long a step may take")
 	flags.StringVar(&l.Kanzen, "kanzen", "../bin/kanzen", "kanzen")
 	flags.StringVar(&s.evidence, "evidence", "../docs/evidence/operators.json", "file of evidence, to which the results are added; none if empty")
 	flags.StringVar(&l.Cache, "cache", "../bin/operators", "folder of programs, logs and the data of a run")
