@@ -224,6 +224,13 @@ others: build bench/peer/bin/kube-apiserver
 	cd test && $(GO) run ./others $(if $(PACKAGE),-packages '$(PACKAGE)') $(SUITES)
 	@$(MAKE) --no-print-directory evidence
 
+# Whole operators of other projects (docs/operators.md), those of test/operators or OPERATORS of them, installed and used on kanzen, or with PEER=1
+# on kube-apiserver. It needs Linux and root. HOLD=1 keeps the one operator that is named, and its server, after the last step.
+operators: build
+	cd test && $(GO) build -o ../bin/operators/operators ./operators
+	cd test && ../bin/operators/operators $(if $(PEER),-peer) $(if $(HOLD),-hold) $(OPERATORS); \
+		status=$$?; cd .. && $(MAKE) --no-print-directory evidence || status=1; exit $$status
+
 # docs/evidence.md and docs/evidence.json, from what runs have left in docs/evidence.
 evidence:
 	cd test && $(GO) run ./evidence/write
@@ -293,4 +300,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
-.PHONY: build kubectl serve test test-deep deep-suites deep-tests test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn soak e2e-controller-runtime testkit-matrix upstream-integration others evidence specs conformance kubeadm test-cmd upstream vuln generate stale web web-check bench bench-go
+.PHONY: build kubectl serve test test-deep deep-suites deep-tests test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn soak e2e-controller-runtime testkit-matrix upstream-integration others operators evidence specs conformance kubeadm test-cmd upstream vuln generate stale web web-check bench bench-go

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kanzen-io/kanzen/test/machine"
 )
@@ -61,34 +62,37 @@ func cluster(l layout, s settings, args []string) error {
 }
 
 // startCluster starts the control plane and the nodes and waits until they are ready.
-func startCluster(ctx context.Context, l layout, s settings, args []string, ended func(string, error)) (*plane, error) {
-	if err := makeKeys(l); err != nil {
+func startCluster(ctx context.Context, l layout, s settings, args []string, ended func(string, error)) (*machine.Plane, error) {
+	if err := machine.MakeKeys(l.Layout); err != nil {
+		return nil, err
+	}
+	if err := machine.WriteKubeconfig(l.Layout, "bootstrap", &clientcmdapi.AuthInfo{Token: bootstrapID + "." + bootstrapSecret}); err != nil {
 		return nil, err
 	}
 	if err := machine.MakeBridge(s.nodes); err != nil {
 		return nil, err
 	}
-	p, err := startPlane(ctx, l, s.peer, ended)
+	p, err := machine.StartPlane(ctx, l.Layout, s.peer, ended)
 	if err != nil {
 		return nil, err
 	}
 	if err := apply(ctx, l); err != nil {
 		return nil, err
 	}
-	go approveServing(ctx, p.client)
+	go approveServing(ctx, p.Client)
 	for n := 1; n <= s.nodes; n++ {
 		if err := startNode(l, n, s.nodes, args, ended); err != nil {
 			return nil, err
 		}
 	}
-	return p, ready(ctx, p.client, s.nodes)
+	return p, ready(ctx, p.Client, s.nodes)
 }
 
 // apply creates what addons.yaml says.
 func apply(ctx context.Context, l layout) error {
 	values := strings.NewReplacer("$ID", bootstrapID, "$SECRET", bootstrapSecret, "$DOMAIN", machine.Domain, "$DNS", machine.ServiceOfDNS, "$COREDNS", coreDNSImage)
 	return machine.Eventually(ctx, time.Minute, "the cluster's objects are created", func(ctx context.Context) error {
-		cmd := exec.CommandContext(ctx, l.Program("kubectl"), "--kubeconfig="+l.pki("admin.kubeconfig"), "apply", "--server-side", "-f", "-")
+		cmd := exec.CommandContext(ctx, l.Program("kubectl"), "--kubeconfig="+l.PKI("admin.kubeconfig"), "apply", "--server-side", "-f", "-")
 		cmd.Stdin = strings.NewReader(values.Replace(addons))
 		out, err := cmd.CombinedOutput()
 		if err != nil {

@@ -18,7 +18,7 @@ const coreDNSImage = "registry.k8s.io/coredns/coredns:v1.15.0"
 // recipes say what stands for an image of the specs, by its name without registry and tag.
 func recipes(l layout) (map[string]machine.Image, error) {
 	pair := filepath.Join(l.Cache, "localhost")
-	if _, err := newAuthority(pair, "localhost"); err != nil {
+	if _, err := machine.NewAuthority(pair, "localhost"); err != nil {
 		return nil, err
 	}
 	base, err := machine.Busybox()

@@ -9,15 +9,11 @@ import (
 	"github.com/kanzen-io/kanzen/test/machine"
 )
 
-const serverURL = "https://" + machine.Address + ":6443"
-
 // cgroups is the control group below which the kubelets of a run make theirs.
 const cgroups = "kanzen-conformance"
 
 // layout says where the files of a run are. All are below one folder, which is the cache.
 type layout struct{ machine.Layout }
-
-func (l layout) pki(name string) string { return filepath.Join(l.Run(), "pki", name) }
 
 // parts is the folder of the reports of the parts of the specs.
 func (l layout) parts() string { return filepath.Join(l.Out, "parts") }

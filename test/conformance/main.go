@@ -159,7 +159,7 @@ func outer(l layout, s settings, args []string) (err error) {
 	defer func() { err = errors.Join(err, restore(), clean(l)) }()
 	if err := machine.Outside(ctx, args, func(pid int) {
 		if s.hold {
-			fmt.Printf("the cluster stays until Ctrl-C; to use it:\n  nsenter -t %d -m -n -p %s --kubeconfig=%s get nodes\n", pid, l.Program("kubectl"), l.pki("admin.kubeconfig"))
+			fmt.Printf("the cluster stays until Ctrl-C; to use it:\n  nsenter -t %d -m -n -p %s --kubeconfig=%s get nodes\n", pid, l.Program("kubectl"), l.PKI("admin.kubeconfig"))
 		}
 	}); err != nil {
 		return machine.ErrSaid // the stage has said it

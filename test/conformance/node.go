@@ -41,7 +41,7 @@ func node(l layout, number, nodes int) error {
 	}
 	name := machine.NodeName(number)
 	for _, cmd := range []*exec.Cmd{
-		exec.Command(l.Program("kubelet"), "--config="+l.Config(number, "kubelet.yaml"), "--kubeconfig=/var/lib/kubelet/kubeconfig", "--bootstrap-kubeconfig="+l.pki("bootstrap.kubeconfig"),
+		exec.Command(l.Program("kubelet"), "--config="+l.Config(number, "kubelet.yaml"), "--kubeconfig=/var/lib/kubelet/kubeconfig", "--bootstrap-kubeconfig="+l.PKI("bootstrap.kubeconfig"),
 			"--cert-dir=/var/lib/kubelet/pki", "--hostname-override="+name, "--node-ip="+machine.NodeAddress(number), "--v=2"),
 		exec.Command(l.Program("kube-proxy"), "--config="+l.Config(number, "kube-proxy.yaml")),
 	} {

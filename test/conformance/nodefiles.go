@@ -6,7 +6,7 @@ import "github.com/kanzen-io/kanzen/test/machine"
 
 // writeNodeFiles writes what the programs of a node read.
 func writeNodeFiles(l layout, number int) error {
-	return machine.WriteNodeFiles(l.Layout, number, map[string]string{"kubelet.yaml": kubeletConfig, "kube-proxy.yaml": proxyConfig}, "$CA", l.pki("ca.crt"), "$PKI", l.pki(""))
+	return machine.WriteNodeFiles(l.Layout, number, map[string]string{"kubelet.yaml": kubeletConfig, "kube-proxy.yaml": proxyConfig}, "$CA", l.PKI("ca.crt"), "$PKI", l.PKI(""))
 }
 
 // The nodes share one machine, which may have swap, a full disk or the first version of control groups.

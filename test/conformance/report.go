@@ -42,7 +42,7 @@ func specName(containers []string, leaf string) string {
 
 // writeVersion writes what the certification asks for beside logs: the versions of both sides, and the product.
 func writeVersion(l layout, s settings, version string) error {
-	out, err := machine.Output(l.Program("kubectl"), "--kubeconfig="+l.pki("admin.kubeconfig"), "version")
+	out, err := machine.Output(l.Program("kubectl"), "--kubeconfig="+l.PKI("admin.kubeconfig"), "version")
 	if err != nil {
 		return err
 	}

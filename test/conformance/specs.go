@@ -18,11 +18,12 @@ import (
 	"time"
 
 	"github.com/kanzen-io/kanzen/test/evidence"
+	"github.com/kanzen-io/kanzen/test/machine"
 )
 
 // specs runs the specs that are part of conformance, in parallel those that may, then the serial ones, and writes what they say.
-func specs(ctx context.Context, l layout, s settings, p *plane) error {
-	version, err := p.version()
+func specs(ctx context.Context, l layout, s settings, p *machine.Plane) error {
+	version, err := p.Version()
 	if err != nil {
 		return err
 	}
@@ -61,8 +62,8 @@ func specs(ctx context.Context, l layout, s settings, p *plane) error {
 	if err := writeJUnit(filepath.Join(l.Out, "junit_01.xml"), reports); err != nil {
 		return err
 	}
-	used := p.used()
-	result.Seconds, result.ProcessorSeconds, result.MiB = int(time.Since(began).Seconds()), int(used.seconds), used.peak
+	used := p.Used()
+	result.Seconds, result.ProcessorSeconds, result.MiB = int(time.Since(began).Seconds()), int(used.Seconds), used.MiB
 	return errors.Join(report(l, s, outcomes, result), ctx.Err())
 }
 
@@ -86,7 +87,7 @@ func (p part) run(ctx context.Context, l layout, s settings, log io.Writer) (out
 	for _, skip := range s.skips {
 		args = append(args, "--skip="+regexp.QuoteMeta(skip.Tests))
 	}
-	args = append(args, l.Program("e2e.test"), "--", "--kubeconfig="+l.pki("admin.kubeconfig"), "--provider=skeleton", "--kubectl-path="+l.Program("kubectl"),
+	args = append(args, l.Program("e2e.test"), "--", "--kubeconfig="+l.PKI("admin.kubeconfig"), "--provider=skeleton", "--kubectl-path="+l.Program("kubectl"),
 		"--num-nodes="+strconv.Itoa(s.nodes), "--disable-log-dump")
 	cmd := exec.CommandContext(ctx, l.Program("ginkgo"), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = l.parts(), log, log

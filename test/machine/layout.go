@@ -57,6 +57,9 @@ func (l Layout) Images() string { return filepath.Join(l.Cache, "images.tar") }
 // Run is the folder of a run's data: keys, the server's data, the nodes' disks. It is new in each run.
 func (l Layout) Run() string { return filepath.Join(l.Cache, "run") }
 
+// PKI is a file of the control plane's keys.
+func (l Layout) PKI(name string) string { return filepath.Join(l.Run(), "pki", name) }
+
 // Program is the path of a program.
 func (l Layout) Program(name string) string {
 	if name == "kanzen" {

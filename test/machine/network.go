@@ -33,24 +33,28 @@ func MakeBridge(nodes int) error {
 	return nil
 }
 
-// connect gives the network of a node's process an interface eth0 on the bridge.
-func connect(node, pid int) error {
-	here := "to-" + NodeName(node)
-	_ = Run("ip", "link", "delete", here) // of a node that has ended: the kernel removes it a little later
+// Connect gives the network of a process an interface eth0 on the bridge. Its other end has the name.
+func Connect(name string, pid int) error {
+	_ = Run("ip", "link", "delete", name) // of a process that has ended: the kernel removes it a little later
 	return commands(
-		[]string{"ip", "link", "add", here, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(pid)},
-		[]string{"ip", "link", "set", here, "master", bridge, "up"},
+		[]string{"ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(pid)},
+		[]string{"ip", "link", "set", name, "master", bridge, "up"},
+	)
+}
+
+// SetAddress gives eth0 an address of the machine's network. It is called in the network that has eth0.
+func SetAddress(address string) error {
+	return commands(
+		[]string{"ip", "link", "set", "lo", "up"},
+		[]string{"ip", "address", "add", address + "/24", "dev", "eth0"},
+		[]string{"ip", "link", "set", "eth0", "up"},
+		[]string{"ip", "route", "add", "default", "via", Address},
 	)
 }
 
 // configure gives eth0 the node's address, and routes to the pods of the other nodes. It is called in the node's network.
 func configure(node, nodes int) error {
-	if err := commands(
-		[]string{"ip", "link", "set", "lo", "up"},
-		[]string{"ip", "address", "add", NodeAddress(node) + "/24", "dev", "eth0"},
-		[]string{"ip", "link", "set", "eth0", "up"},
-		[]string{"ip", "route", "add", "default", "via", Address},
-	); err != nil {
+	if err := SetAddress(NodeAddress(node)); err != nil {
 		return err
 	}
 	for n := 1; n <= nodes; n++ {

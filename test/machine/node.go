@@ -27,7 +27,7 @@ func StartNode(l Layout, number int, namespaces uintptr, ended func(string, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := connect(number, cmd.Process.Pid); err != nil {
+	if err := Connect("to-"+NodeName(number), cmd.Process.Pid); err != nil {
 		return nil, err
 	}
 	_, err = connected.Write([]byte("connected\n"))

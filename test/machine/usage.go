@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package machine
 
 import (
 	"fmt"
@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// usage is what the processes of a server took.
-type usage struct {
-	seconds float64 // of processor time
-	peak    int     // MiB of memory
+// Usage is what the processes of a server took.
+type Usage struct {
+	Seconds float64 // of processor time
+	MiB     int     // MiB of memory
 }
 
-// used is what the server's processes have taken since they began.
-func (p *plane) used() usage {
-	var sum usage
+// Used is what the server's processes have taken since they began.
+func (p *Plane) Used() Usage {
+	var sum Usage
 	for _, d := range p.server {
 		of := readUsage(d.Cmd.Process.Pid)
-		sum.seconds += of.seconds
-		sum.peak += of.peak
+		sum.Seconds += of.Seconds
+		sum.MiB += of.MiB
 	}
 	return sum
 }
 
 // readUsage reads the usage of a process; of one that has ended it is nothing.
-func readUsage(pid int) (u usage) {
+func readUsage(pid int) (u Usage) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return u
@@ -37,7 +37,7 @@ func readUsage(pid int) (u usage) {
 		var user, system float64
 		_, _ = fmt.Sscan(fields[11], &user)
 		_, _ = fmt.Sscan(fields[12], &system)
-		u.seconds = (user + system) / 100
+		u.Seconds = (user + system) / 100
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -46,7 +46,7 @@ func readUsage(pid int) (u usage) {
 	for line := range strings.Lines(string(status)) {
 		var kB int
 		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &kB); err == nil {
-			u.peak = kB >> 10
+			u.MiB = kB >> 10
 		}
 	}
 	return u

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package machine
 
 import (
 	"crypto/ecdsa"
@@ -18,43 +18,41 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/kanzen-io/kanzen/test/machine"
 )
 
-// authority is a certificate authority.
-type authority struct {
+// Authority is a certificate authority.
+type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// makeKeys writes what kubeadm would have written: two authorities, the certificates of the control plane, the key of service accounts, a
+// MakeKeys writes what kubeadm would have written: two authorities, the certificates of the control plane, the key of service accounts, a
 // kubeconfig for each program.
-func makeKeys(l layout) error {
-	if err := os.MkdirAll(l.pki(""), 0o700); err != nil {
+func MakeKeys(l Layout) error {
+	if err := os.MkdirAll(l.PKI(""), 0o700); err != nil {
 		return err
 	}
-	ca, err := newAuthority(l.pki("ca"), "kubernetes")
+	ca, err := NewAuthority(l.PKI("ca"), "kubernetes")
 	if err != nil {
 		return err
 	}
-	front, err := newAuthority(l.pki("front-proxy-ca"), "front-proxy-ca")
+	front, err := NewAuthority(l.PKI("front-proxy-ca"), "front-proxy-ca")
 	if err != nil {
 		return err
 	}
 	serving := &x509.Certificate{Subject: pkix.Name{CommonName: "kube-apiserver"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + machine.Domain},
-		IPAddresses: []net.IP{net.ParseIP(machine.Address), net.ParseIP(machine.ServiceOfAPI), net.ParseIP("127.0.0.1")}}
-	if err := ca.issue(l.pki("apiserver"), serving); err != nil {
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + Domain},
+		IPAddresses: []net.IP{net.ParseIP(Address), net.ParseIP(ServiceOfAPI), net.ParseIP("127.0.0.1")}}
+	if err := ca.Issue(l.PKI("apiserver"), serving); err != nil {
 		return err
 	}
-	if err := ca.issue(l.pki("apiserver-kubelet-client"), clientCertificate("kube-apiserver-kubelet-client", "system:masters")); err != nil {
+	if err := ca.Issue(l.PKI("apiserver-kubelet-client"), clientCertificate("kube-apiserver-kubelet-client", "system:masters")); err != nil {
 		return err
 	}
-	if err := front.issue(l.pki("front-proxy-client"), clientCertificate("front-proxy-client", "")); err != nil {
+	if err := front.Issue(l.PKI("front-proxy-client"), clientCertificate("front-proxy-client", "")); err != nil {
 		return err
 	}
-	if err := writeKey(l.pki("sa.key"), l.pki("sa.pub")); err != nil {
+	if err := writeKey(l.PKI("sa.key"), l.PKI("sa.pub")); err != nil {
 		return err
 	}
 	for file, who := range map[string]*x509.Certificate{
@@ -63,14 +61,14 @@ func makeKeys(l layout) error {
 		"kube-scheduler":          clientCertificate("system:kube-scheduler", ""),
 		"kube-proxy":              clientCertificate("system:kube-proxy", ""),
 	} {
-		if err := ca.issue(l.pki(file), who); err != nil {
+		if err := ca.Issue(l.PKI(file), who); err != nil {
 			return err
 		}
-		if err := writeKubeconfig(l, file, &clientcmdapi.AuthInfo{ClientCertificate: l.pki(file + ".crt"), ClientKey: l.pki(file + ".key")}); err != nil {
+		if err := WriteKubeconfig(l, file, &clientcmdapi.AuthInfo{ClientCertificate: l.PKI(file + ".crt"), ClientKey: l.PKI(file + ".key")}); err != nil {
 			return err
 		}
 	}
-	return writeKubeconfig(l, "bootstrap", &clientcmdapi.AuthInfo{Token: bootstrapID + "." + bootstrapSecret})
+	return nil
 }
 
 func clientCertificate(name, group string) *x509.Certificate {
@@ -81,21 +79,21 @@ func clientCertificate(name, group string) *x509.Certificate {
 	return c
 }
 
-// newAuthority makes an authority and writes it to base.crt and base.key.
-func newAuthority(base, name string) (*authority, error) {
+// NewAuthority makes an authority and writes it to base.crt and base.key.
+func NewAuthority(base, name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{key: key}
+	a := &Authority{key: key}
 	template := &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
 	a.cert = template // it signs itself
 	a.cert, err = a.sign(base, template, key)
 	return a, err
 }
 
-// issue writes a certificate and its key to base.crt and base.key.
-func (a *authority) issue(base string, template *x509.Certificate) error {
+// Issue writes a certificate and its key to base.crt and base.key.
+func (a *Authority) Issue(base string, template *x509.Certificate) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -105,7 +103,7 @@ func (a *authority) issue(base string, template *x509.Certificate) error {
 	return err
 }
 
-func (a *authority) sign(base string, template *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
+func (a *Authority) sign(base string, template *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		return nil, err
@@ -152,12 +150,12 @@ func writePEM(path, kind string, der []byte) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }
 
-// writeKubeconfig writes pki/NAME.kubeconfig.
-func writeKubeconfig(l layout, name string, user *clientcmdapi.AuthInfo) error {
+// WriteKubeconfig writes pki/NAME.kubeconfig.
+func WriteKubeconfig(l Layout, name string, user *clientcmdapi.AuthInfo) error {
 	f := clientcmdapi.NewConfig()
-	f.Clusters["conformance"] = &clientcmdapi.Cluster{Server: serverURL, CertificateAuthority: l.pki("ca.crt")}
+	f.Clusters["machine"] = &clientcmdapi.Cluster{Server: "https://" + Address + ":6443", CertificateAuthority: l.PKI("ca.crt")}
 	f.AuthInfos[name] = user
-	f.Contexts["conformance"] = &clientcmdapi.Context{Cluster: "conformance", AuthInfo: name}
-	f.CurrentContext = "conformance"
-	return clientcmd.WriteToFile(*f, l.pki(name+".kubeconfig"))
+	f.Contexts["machine"] = &clientcmdapi.Context{Cluster: "machine", AuthInfo: name}
+	f.CurrentContext = "machine"
+	return clientcmd.WriteToFile(*f, l.PKI(name+".kubeconfig"))
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package machine
 
 import (
 	"os"
@@ -9,15 +9,15 @@ import (
 )
 
 func TestUsage(t *testing.T) {
-	for end := time.Now().Add(10 * time.Second); readUsage(os.Getpid()).seconds == 0; {
+	for end := time.Now().Add(10 * time.Second); readUsage(os.Getpid()).Seconds == 0; {
 		if time.Now().After(end) {
 			t.Fatal("ten seconds of work take no processor time")
 		}
 	}
-	if u := readUsage(os.Getpid()); u.peak == 0 {
+	if u := readUsage(os.Getpid()); u.MiB == 0 {
 		t.Errorf("%+v", u)
 	}
-	if u := readUsage(1 << 30); u != (usage{}) {
+	if u := readUsage(1 << 30); u != (Usage{}) {
 		t.Errorf("a process that is not there: %+v", u)
 	}
 }
