@@ -47,7 +47,7 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 		c.Secrets = b.objects
 	}
 	if k.ClientCA != nil {
-		c.ClientCA = k.ClientCA.Pool
+		c.ClientCA, c.NoCertUID = k.ClientCA.Pool, b.cfg.Gates().Off(features.AllowParsingUserUIDFromCertAuth)
 	}
 	if k.RequestHeaderCA != nil {
 		headers, names := b.cfg.FrontProxy()

@@ -84,6 +84,12 @@ const (
 	WorkloadWithJob                              = "WorkloadWithJob"
 )
 
+// Gates of authentication and authorization.
+const (
+	AllowInsecureKubeletCertificateSigningRequests = "AllowInsecureKubeletCertificateSigningRequests"
+	AllowParsingUserUIDFromCertAuth                = "AllowParsingUserUIDFromCertAuth"
+)
+
 func switchable(name string) bool {
 	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{
 		APIServerWebhookAuthenticationToken, AllowUnsafeMalformedObjectDeletion, CBORServingAndStorage, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
@@ -97,6 +103,7 @@ func switchable(name string) bool {
 		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, StrictIPCIDRValidation,
 		TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UnknownVersionInteroperabilityProxy, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WatchListCompression, WebhookRoundTripLoadBalancing, WorkloadWithJob,
+		AllowInsecureKubeletCertificateSigningRequests, AllowParsingUserUIDFromCertAuth,
 	}, name)
 }
 
