@@ -88,6 +88,8 @@ const (
 const (
 	AllowInsecureKubeletCertificateSigningRequests = "AllowInsecureKubeletCertificateSigningRequests"
 	AllowParsingUserUIDFromCertAuth                = "AllowParsingUserUIDFromCertAuth"
+	AuthorizePodWebsocketUpgradeCreatePermission   = "AuthorizePodWebsocketUpgradeCreatePermission"
+	ConstrainedImpersonation                       = "ConstrainedImpersonation"
 )
 
 func switchable(name string) bool {
@@ -103,7 +105,8 @@ func switchable(name string) bool {
 		ShardedListAndWatch, StatefulSetRecreateStrategy, StorageVersionAPI, StorageVersionMigrator, StrictIPCIDRValidation,
 		TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UnknownVersionInteroperabilityProxy, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WatchListCompression, WebhookRoundTripLoadBalancing, WorkloadWithJob,
-		AllowInsecureKubeletCertificateSigningRequests, AllowParsingUserUIDFromCertAuth,
+		AllowInsecureKubeletCertificateSigningRequests, AllowParsingUserUIDFromCertAuth, AuthorizePodWebsocketUpgradeCreatePermission,
+		ConstrainedImpersonation,
 	}, name)
 }
 
