@@ -10,8 +10,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/access/authz"
 	"github.com/kanzen-io/kanzen/internal/access/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
+	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/object/features"
+	"github.com/kanzen-io/kanzen/internal/observe/metrics"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -64,6 +66,14 @@ func proxyHeaders(cfg *config.Plane) authn.HeaderNames {
 	}
 	headers, _ := cfg.FrontProxy()
 	return headers
+}
+
+// impersonations measures who acts as another; nil: the gate that came with these metrics is off.
+func (b *base) impersonations() chain.ImpersonationObserver {
+	if b.cfg.Gates().Off(features.ConstrainedImpersonation) {
+		return nil
+	}
+	return metrics.NewImpersonation(b.metrics.Registry())
 }
 
 // markUsed records in a secret the day when its token was last used. If that
