@@ -100,6 +100,7 @@ func (b *base) tokenIssuer(k *keys.Keys, authorizers authz.Authorizer) *servicea
 	t := &serviceaccount.TokenIssuer{
 		Signer: k.Signer, Objects: b.objects, Clock: b.process.Clock, Audiences: b.cfg.Audiences(),
 		MaxLife: b.cfg.ServiceAccountMaxExpiration, Extend: b.cfg.ServiceAccountExtend,
+		AnyUID: b.cfg.Gates().Off(features.TokenRequestServiceAccountUIDValidation),
 	}
 	if b.cfg.Gates().Enabled(features.APIServerWebhookAuthenticationToken) {
 		t.MayAttest = authz.Attest(authorizers)

@@ -90,6 +90,8 @@ const (
 	AllowParsingUserUIDFromCertAuth                = "AllowParsingUserUIDFromCertAuth"
 	AuthorizePodWebsocketUpgradeCreatePermission   = "AuthorizePodWebsocketUpgradeCreatePermission"
 	ConstrainedImpersonation                       = "ConstrainedImpersonation"
+	RemoteRequestHeaderUID                         = "RemoteRequestHeaderUID"
+	TokenRequestServiceAccountUIDValidation        = "TokenRequestServiceAccountUIDValidation"
 )
 
 func switchable(name string) bool {
@@ -106,7 +108,7 @@ func switchable(name string) bool {
 		TaintTolerationComparisonOperators, TopologyAwareWorkloadScheduling, UnknownVersionInteroperabilityProxy, UserNamespacesHostNetworkSupport,
 		VolumeLimitScaling, WatchListCompression, WebhookRoundTripLoadBalancing, WorkloadWithJob,
 		AllowInsecureKubeletCertificateSigningRequests, AllowParsingUserUIDFromCertAuth, AuthorizePodWebsocketUpgradeCreatePermission,
-		ConstrainedImpersonation,
+		ConstrainedImpersonation, TokenRequestServiceAccountUIDValidation, RemoteRequestHeaderUID,
 	}, name)
 }
 
