@@ -86,12 +86,14 @@ const (
 
 // Gates of authentication and authorization.
 const (
-	AllowInsecureKubeletCertificateSigningRequests = "AllowInsecureKubeletCertificateSigningRequests"
-	AllowParsingUserUIDFromCertAuth                = "AllowParsingUserUIDFromCertAuth"
-	AuthorizePodWebsocketUpgradeCreatePermission   = "AuthorizePodWebsocketUpgradeCreatePermission"
-	ConstrainedImpersonation                       = "ConstrainedImpersonation"
-	RemoteRequestHeaderUID                         = "RemoteRequestHeaderUID"
-	TokenRequestServiceAccountUIDValidation        = "TokenRequestServiceAccountUIDValidation"
+	AllowInsecureKubeletCertificateSigningRequests   = "AllowInsecureKubeletCertificateSigningRequests"
+	AllowParsingUserUIDFromCertAuth                  = "AllowParsingUserUIDFromCertAuth"
+	AuthorizePodWebsocketUpgradeCreatePermission     = "AuthorizePodWebsocketUpgradeCreatePermission"
+	ConstrainedImpersonation                         = "ConstrainedImpersonation"
+	DRAResourceClaimGranularStatusAuthorization      = "DRAResourceClaimGranularStatusAuthorization"
+	KubeletServiceAccountTokenForCredentialProviders = "KubeletServiceAccountTokenForCredentialProviders"
+	RemoteRequestHeaderUID                           = "RemoteRequestHeaderUID"
+	TokenRequestServiceAccountUIDValidation          = "TokenRequestServiceAccountUIDValidation"
 )
 
 func switchable(name string) bool {
@@ -109,6 +111,7 @@ func switchable(name string) bool {
 		VolumeLimitScaling, WatchListCompression, WebhookRoundTripLoadBalancing, WorkloadWithJob,
 		AllowInsecureKubeletCertificateSigningRequests, AllowParsingUserUIDFromCertAuth, AuthorizePodWebsocketUpgradeCreatePermission,
 		ConstrainedImpersonation, TokenRequestServiceAccountUIDValidation, RemoteRequestHeaderUID,
+		KubeletServiceAccountTokenForCredentialProviders, DRAResourceClaimGranularStatusAuthorization,
 	}, name)
 }
 
