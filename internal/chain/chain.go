@@ -83,7 +83,7 @@ type Config struct {
 	Watches *Watches
 	// LogAccess reports whether requests are logged; nil: never.
 	LogAccess func() bool
-	// LegacyImpersonation leaves out the constrained modes of impersonation.
+	// LegacyImpersonation leaves out the constrained modes of impersonation (the gate ConstrainedImpersonation is off).
 	LegacyImpersonation bool
 	// Impersonator decides whether a user may impersonate another; nil is the Authorizer. It differs from the
 	// Authorizer if that one counts requests.
@@ -179,7 +179,7 @@ func steps(c Config) []step {
 		// After audit, which has the attempt and whose certificate it was.
 		{"origin", Origin(c.OriginCheck, c.CORS, c.WriteError), nil},
 		{"impersonation", Impersonation(c.Impersonator, !c.LegacyImpersonation, c.Clock, c.Impersonations, c.WriteError),
-			c.timer(impersonationFilter(&c), request.LayerImpersonation)},
+			c.impersonationTimer()},
 		{"intervene", c.Intervene, nil},
 		// After impersonation: the impersonated user pays for the request.
 		{"flow control", c.FlowControl, c.timer("priorityandfairness", noLayer)},

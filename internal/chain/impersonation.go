@@ -2,12 +2,14 @@ package chain
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
@@ -38,7 +40,7 @@ func Impersonation(a authz.Authorizer, constrained bool, clk clock.PassiveClock,
 				next(w, r)
 				return
 			}
-			wanted, err := impersonated(r.Header)
+			wanted, err := impersonated(r.Header, constrained)
 			if err == nil && wanted == nil {
 				next(w, r)
 				return
@@ -78,8 +80,8 @@ func asksToImpersonate(h http.Header) bool {
 }
 
 // impersonated reads the wanted user from the headers; nil if they name none. It does not add groups that follow from the
-// name.
-func impersonated(h http.Header) (*user.DefaultInfo, error) {
+// name. Constrained changes only the words about what is wrong.
+func impersonated(h http.Header, constrained bool) (*user.DefaultInfo, error) {
 	u := &user.DefaultInfo{
 		Name:   h.Get(authenticationv1.ImpersonateUserHeader),
 		UID:    h.Get(authenticationv1.ImpersonateUIDHeader),
@@ -103,12 +105,32 @@ func impersonated(h http.Header) (*user.DefaultInfo, error) {
 	}
 	if u.Name == "" {
 		if u.UID != "" || len(u.Groups) > 0 || hasExtra {
+			if !constrained {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("requested %v without impersonating a user", references(u)))
+			}
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("requested %#v without impersonating a user name", u))
 		}
 		return nil, nil
 	}
 	clearImpersonation(h)
 	return u, nil
+}
+
+// references are a user's groups and the rest as objects, one for each question to the authorizer.
+func references(u *user.DefaultInfo) (out []corev1.ObjectReference) {
+	for _, group := range u.Groups {
+		out = append(out, corev1.ObjectReference{Kind: "Group", Name: group})
+	}
+	version := authenticationv1.SchemeGroupVersion.String()
+	for _, key := range slices.Sorted(maps.Keys(u.Extra)) {
+		for _, value := range u.Extra[key] {
+			out = append(out, corev1.ObjectReference{Kind: "UserExtra", APIVersion: version, Name: value, FieldPath: key})
+		}
+	}
+	if u.UID != "" {
+		out = append(out, corev1.ObjectReference{Kind: "UID", APIVersion: version, Name: u.UID})
+	}
+	return out
 }
 
 // clearImpersonation removes the headers, so that no server behind this one impersonates again.

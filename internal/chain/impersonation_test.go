@@ -50,6 +50,11 @@ func TestImpersonation(t *testing.T) {
 			message: `pods is forbidden: User "admin" cannot impersonate-on:user-info:list resource "pods" in API group "" in the namespace "a"`},
 		{name: "refused, legacy alone", who: admin, headers: []string{"Impersonate-User: bob"}, legacy: true, reason: metav1.StatusReasonForbidden,
 			message: `users "bob" is forbidden: User "admin" cannot impersonate resource "users" in API group "" at the cluster scope`},
+		{name: "uid and group refused, legacy alone", who: admin, allowed: []string{"impersonate users bob"}, headers: []string{"Impersonate-User: bob", "Impersonate-Group: g", "Impersonate-Uid: 1"}, legacy: true, reason: metav1.StatusReasonForbidden,
+			message: `groups "g" is forbidden: User "admin" cannot impersonate resource "groups" in API group "" at the cluster scope`},
+		{name: "constrained, legacy alone", who: admin, allowed: []string{"impersonate-on:.*", "impersonate:.*"}, headers: []string{"Impersonate-User: bob"}, legacy: true, reason: metav1.StatusReasonForbidden},
+		{name: "no user, legacy alone", who: admin, headers: []string{"Impersonate-Group: g", "Impersonate-Extra-X: y", "Impersonate-Uid: 1"}, legacy: true, reason: metav1.StatusReasonBadRequest,
+			message: "requested [{Group  g    } {UserExtra  y  authentication.k8s.io/v1  x} {UID  1  authentication.k8s.io/v1  }] without impersonating a user"},
 		{name: "one group refused", who: admin, allowed: []string{"impersonate users bob", "impersonate groups g"}, headers: []string{"Impersonate-User: bob", "Impersonate-Group: g", "Impersonate-Group: h"}, reason: metav1.StatusReasonForbidden},
 		{name: "uid refused", who: admin, allowed: []string{"impersonate users bob"}, headers: []string{"Impersonate-User: bob", "Impersonate-Uid: 1"}, reason: metav1.StatusReasonForbidden},
 		{name: "extra refused", who: admin, allowed: []string{"impersonate users bob", "impersonate userextras." + authentication + "/x a"}, headers: []string{"Impersonate-User: bob", "Impersonate-Extra-X: b"}, reason: metav1.StatusReasonForbidden},
@@ -102,7 +107,7 @@ func FuzzImpersonation(f *testing.F) {
 		h := http.Header{}
 		h.Add(name1, value1)
 		h.Add(name2, value2)
-		u, err := impersonated(h)
+		u, err := impersonated(h, true)
 		if err != nil || u == nil {
 			return
 		}

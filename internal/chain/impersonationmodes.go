@@ -30,6 +30,9 @@ import (
 type impersonationMode struct {
 	name    string // empty: legacy
 	applies func(wanted *user.DefaultInfo, asker user.Info) bool
+	// alone is the legacy mode where it is the only one (the gate ConstrainedImpersonation is off): the questions to the
+	// authorizer, and what it says to a refusal, are those from before the others existed.
+	alone bool
 	// nameless leaves out of the checks which node it is and what is particular
 	// to the asker's token: the permission is for the node one runs on.
 	nameless bool
@@ -84,6 +87,7 @@ func (ms *impersonationModes) anyOf(ctx context.Context, c *impersonationCheck) 
 func allImpersonationModes(constrained bool) []impersonationMode {
 	legacy := impersonationMode{applies: func(*user.DefaultInfo, user.Info) bool { return true }}
 	if !constrained {
+		legacy.alone = true
 		return []impersonationMode{legacy}
 	}
 	return []impersonationMode{
@@ -164,7 +168,11 @@ func (c *impersonationCheck) named(u *user.DefaultInfo) *user.DefaultInfo {
 // as checks all that does not depend on what is asked for.
 func (c *impersonationCheck) as(ctx context.Context, m impersonationMode) (*user.DefaultInfo, error) {
 	u := *c.wanted
-	for _, check := range []func(context.Context, impersonationMode, *user.DefaultInfo) error{c.mayName, c.mayUID, c.mayGroups, c.mayExtra} {
+	checks := []func(context.Context, impersonationMode, *user.DefaultInfo) error{c.mayName, c.mayUID, c.mayGroups, c.mayExtra}
+	if m.alone {
+		checks = []func(context.Context, impersonationMode, *user.DefaultInfo) error{c.mayName, c.mayGroups, c.mayExtra, c.mayUID}
+	}
+	for _, check := range checks {
 		if err := check(ctx, m, &u); err != nil {
 			return nil, err
 		}
@@ -276,9 +284,13 @@ func (c *impersonationCheck) attributes(m impersonationMode, group, resource, na
 	if m.name != "" {
 		verb += ":" + m.name
 	}
+	version := "v1"
+	if m.alone && group == "" {
+		version = ""
+	}
 	return &authz.Attributes{
 		User: c.asked.User, Verb: verb, IsResource: true,
-		Group: group, Version: "v1", Resource: resource, Name: name,
+		Group: group, Version: version, Resource: resource, Name: name,
 	}
 }
 
@@ -295,6 +307,7 @@ func (c *impersonationCheck) may(ctx context.Context, m impersonationMode, a *au
 	switch {
 	case decision == authz.Allow:
 		return nil
+	case m.alone: // the error is nobody's business
 	case apierrors.IsForbidden(err):
 		return err
 	case err != nil && reason != "":

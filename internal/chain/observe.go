@@ -43,12 +43,13 @@ func (t auditedAuthorizer) Authorize(ctx context.Context, a *authz.Attributes) (
 	return decision, reason, err
 }
 
-// impersonationFilter is the name that the filter has in the metric.
-func impersonationFilter(c *Config) string {
+// impersonationTimer measures the filter, under the name that it has in the metric. Requests' latency has had its time since
+// there are constrained modes.
+func (c *Config) impersonationTimer() *timer {
 	if c.LegacyImpersonation {
-		return "impersonation"
+		return c.timer("impersonation", noLayer)
 	}
-	return "constrainedimpersonation"
+	return c.timer("constrainedimpersonation", request.LayerImpersonation)
 }
 
 // noLayer is the layer of filters whose time the request's latency does not tell apart.

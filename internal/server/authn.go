@@ -10,8 +10,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/access/authz"
 	"github.com/kanzen-io/kanzen/internal/access/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
+	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/object/features"
+	"github.com/kanzen-io/kanzen/internal/observe/metrics"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -47,7 +49,7 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 		c.Secrets = b.objects
 	}
 	if k.ClientCA != nil {
-		c.ClientCA = k.ClientCA.Pool
+		c.ClientCA, c.NoCertUID = k.ClientCA.Pool, b.cfg.Gates().Off(features.AllowParsingUserUIDFromCertAuth)
 	}
 	if k.RequestHeaderCA != nil {
 		headers, names := b.cfg.FrontProxy()
@@ -64,6 +66,14 @@ func proxyHeaders(cfg *config.Plane) authn.HeaderNames {
 	}
 	headers, _ := cfg.FrontProxy()
 	return headers
+}
+
+// impersonations measures who acts as another; nil: the gate that came with these metrics is off.
+func (b *base) impersonations() chain.ImpersonationObserver {
+	if b.cfg.Gates().Off(features.ConstrainedImpersonation) {
+		return nil
+	}
+	return metrics.NewImpersonation(b.metrics.Registry())
 }
 
 // markUsed records in a secret the day when its token was last used. If that
@@ -90,6 +100,7 @@ func (b *base) tokenIssuer(k *keys.Keys, authorizers authz.Authorizer) *servicea
 	t := &serviceaccount.TokenIssuer{
 		Signer: k.Signer, Objects: b.objects, Clock: b.process.Clock, Audiences: b.cfg.Audiences(),
 		MaxLife: b.cfg.ServiceAccountMaxExpiration, Extend: b.cfg.ServiceAccountExtend,
+		AnyUID: b.cfg.Gates().Off(features.TokenRequestServiceAccountUIDValidation),
 	}
 	if b.cfg.Gates().Enabled(features.APIServerWebhookAuthenticationToken) {
 		t.MayAttest = authz.Attest(authorizers)

@@ -297,7 +297,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		Handler: root, Page: root.pages.filters, CBOR: cfg.Gates().Enabled(features.CBORServingAndStorage), Extensions: cfg.Extensions(),
 		Authenticator: authn.Measured(page.authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
 		Authorizer:    authz.Measured(page.authorizer(authorizers), measured.Registry(), clk),
-		Impersonator:  authorizers, Impersonations: metrics.NewImpersonation(measured.Registry()),
+		Impersonator:  authorizers, Impersonations: b.impersonations(), LegacyImpersonation: cfg.Gates().Off(features.ConstrainedImpersonation),
 		WriteError: engine.RefuseRequest, Log: log, Clock: clk, OnPanic: measured.Panicked,
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
 		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),

@@ -104,7 +104,7 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 		"requestheader-username-headers": headers.Username, "requestheader-uid-headers": headers.UID,
 		"requestheader-group-headers": headers.Group, "requestheader-extra-headers-prefix": headers.ExtraPrefix,
 		"requestheader-allowed-names": names,
-	}}
+	}, NoUID: b.cfg.Gates().Off(features.RemoteRequestHeaderUID)}
 	if k.ClientCA != nil {
 		info.ClientCA = k.ClientCA.PEM
 	}

@@ -46,6 +46,8 @@ type Config struct {
 	RequestHeader *RequestHeader
 	// ClientCA returns the current authorities of client certificates; nil: client certificates are not accepted.
 	ClientCA func() *x509.CertPool
+	// NoCertUID gives users of client certificates no UID, whatever their certificate says.
+	NoCertUID bool
 	// Tokens are tried in this order: the token file, service accounts, bootstrap tokens, then those that ask another
 	// server.
 	Tokens Tokens
@@ -63,7 +65,7 @@ func New(c Config) Authenticator {
 		ways = append(ways, &frontProxy{RequestHeader: *c.RequestHeader, clock: c.Clock})
 	}
 	if c.ClientCA != nil {
-		cert := &clientCert{authorities: c.ClientCA, clock: c.Clock}
+		cert := &clientCert{authorities: c.ClientCA, clock: c.Clock, noUID: c.NoCertUID}
 		if c.Registry != nil {
 			cert.left = newExpirations(c.Registry)
 		}

@@ -154,6 +154,37 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
+// TestNoCertUID ignores the attribute, also where it would be refused.
+func TestNoCertUID(t *testing.T) {
+	clients := newAuthority(t)
+	uids := func(values ...string) *x509.Certificate {
+		subject := pkix.Name{CommonName: "alice"}
+		for _, value := range values {
+			subject.ExtraNames = append(subject.ExtraNames, pkix.AttributeTypeAndValue{Type: uidAttribute, Value: value})
+		}
+		return clients.client(t, subject, x509.ExtKeyUsageClientAuth)
+	}
+	for _, c := range []struct {
+		cert      *x509.Certificate
+		ignored   bool
+		want, uid string
+	}{
+		{uids("1"), false, "alice", "1"},
+		{uids("1"), true, "alice", ""},
+		{uids("1", "2"), false, "", ""},
+		{uids("1", "2"), true, "alice", ""},
+		{uids(), true, "alice", ""},
+	} {
+		a := New(Config{ClientCA: func() *x509.CertPool { return clients.pool }, NoCertUID: c.ignored, Clock: clocktesting.NewFakePassiveClock(now)})
+		r := httptest.NewRequest(http.MethodGet, "/api", nil)
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{c.cert}}
+		u, ok, err := a.Authenticate(r)
+		if ok != (c.want != "") || ok == (err != nil) || ok && (u.GetName() != c.want || u.GetUID() != c.uid) {
+			t.Errorf("%v, ignored %t: %v, %v", c.cert.Subject.Names, c.ignored, u, err)
+		}
+	}
+}
+
 func TestTokenFileErrors(t *testing.T) {
 	for _, bad := range []string{"a,b\n", "a,\"b\n"} {
 		if _, err := readTokens(strings.NewReader(bad), slog.New(slog.DiscardHandler)); err == nil {

@@ -64,7 +64,7 @@ func (c *claim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// Flow control gets its seats back: the extension server has its own.
 	request.Watching(ctx)
-	forward := &forward{server: c.server, service: v, address: address, user: u}
+	forward := &forward{server: c.server, service: v, address: address, user: c.server.shown(u)}
 	forward.serve(w, r)
 }
 
@@ -77,6 +77,14 @@ func (v *service) unavailable() error {
 }
 
 func unavailable(message string) error { return apierrors.NewServiceUnavailable(message) }
+
+// shown is a user as extension servers are told of it.
+func (c *Config) shown(u user.Info) user.Info {
+	if !c.NoUID {
+		return u
+	}
+	return &user.DefaultInfo{Name: u.GetName(), Groups: u.GetGroups(), Extra: u.GetExtra()}
+}
 
 // forward passes one request on.
 type forward struct {

@@ -49,6 +49,8 @@ type Config struct {
 	Dial utilnet.DialFunc
 	// Certificate returns the certificate by which extension servers know this server as a front proxy; nil: it has none.
 	Certificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
+	// NoUID keeps users' UIDs from extension servers (the gate RemoteRequestHeaderUID is off).
+	NoUID bool
 	// PassRedirects passes redirects on to clients if they stay on this server.
 	PassRedirects bool
 	// Ending is closed when the server shuts down; streams end then. Nil: they last.

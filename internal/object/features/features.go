@@ -92,6 +92,18 @@ const (
 	WorkloadWithJob                                = "WorkloadWithJob"
 )
 
+// Gates of authentication and authorization.
+const (
+	AllowInsecureKubeletCertificateSigningRequests   = "AllowInsecureKubeletCertificateSigningRequests"
+	AllowParsingUserUIDFromCertAuth                  = "AllowParsingUserUIDFromCertAuth"
+	AuthorizePodWebsocketUpgradeCreatePermission     = "AuthorizePodWebsocketUpgradeCreatePermission"
+	ConstrainedImpersonation                         = "ConstrainedImpersonation"
+	DRAResourceClaimGranularStatusAuthorization      = "DRAResourceClaimGranularStatusAuthorization"
+	KubeletServiceAccountTokenForCredentialProviders = "KubeletServiceAccountTokenForCredentialProviders"
+	RemoteRequestHeaderUID                           = "RemoteRequestHeaderUID"
+	TokenRequestServiceAccountUIDValidation          = "TokenRequestServiceAccountUIDValidation"
+)
+
 func switchable(name string) bool {
 	return slices.Contains(gated.Gates(), name) || slices.Contains([]string{
 		APIServerWebhookAuthenticationToken, AllowUnsafeMalformedObjectDeletion, CBORServingAndStorage, CSIVolumeHealth, ClusterTrustBundle, ComponentFlagz,
@@ -107,6 +119,9 @@ func switchable(name string) bool {
 		VolumeLimitScaling, WatchListCompression, WebhookRoundTripLoadBalancing, WorkloadWithJob,
 		ClearingNominatedNodeNameAfterBinding, MatchLabelKeysInPodTopologySpreadSelectorMerge, MutablePodResourcesForSuspendedJobs,
 		MutableSchedulingDirectivesForSuspendedJobs, PodDeletionCost, ServiceCIDRStatusFieldWiping, WatchList,
+		AllowInsecureKubeletCertificateSigningRequests, AllowParsingUserUIDFromCertAuth, AuthorizePodWebsocketUpgradeCreatePermission,
+		ConstrainedImpersonation, TokenRequestServiceAccountUIDValidation, RemoteRequestHeaderUID,
+		KubeletServiceAccountTokenForCredentialProviders, DRAResourceClaimGranularStatusAuthorization,
 	}, name)
 }
 

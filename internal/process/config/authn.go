@@ -15,6 +15,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/access/authn"
 	"github.com/kanzen-io/kanzen/internal/access/authn/oidc"
+	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
 
@@ -92,7 +93,10 @@ func (c *Config) validateFrontProxy(bad func(flag, format string, args ...any)) 
 			bad(flag, "empty value")
 		}
 	}
-	if uid := c.RequestHeaderUIDHeaders; len(uid) > 0 && !slices.ContainsFunc(uid, func(h string) bool { return strings.EqualFold(h, "X-Remote-Uid") }) {
+	uid := c.RequestHeaderUIDHeaders
+	if len(uid) > 0 && !c.Enabled(features.RemoteRequestHeaderUID) {
+		bad("requestheader-uid-headers", "requires the %q feature to be enabled", features.RemoteRequestHeaderUID)
+	} else if len(uid) > 0 && !slices.ContainsFunc(uid, func(h string) bool { return strings.EqualFold(h, "X-Remote-Uid") }) {
 		bad("requestheader-uid-headers", "is set without specifying the standard X-Remote-Uid header - API aggregation will not work")
 	}
 	if c.ClientCAFile != "" && c.RequestHeaderCAFile != "" && len(c.RequestHeaderAllowedNames) == 0 && overlap(c.ClientCAFile, c.RequestHeaderCAFile) {
@@ -107,13 +111,17 @@ func (c *Plane) OwnFrontProxy() bool {
 
 // FrontProxy returns the headers in which front proxies name users, and the names of front proxies; none: any.
 func (c *Plane) FrontProxy() (headers authn.HeaderNames, names []string) {
-	if c.OwnFrontProxy() {
-		return authn.StandardHeaders(), []string{pki.FrontProxyName}
-	}
-	return authn.HeaderNames{
+	headers, names = authn.HeaderNames{
 		Username: c.RequestHeaderUserHeaders, UID: c.RequestHeaderUIDHeaders,
 		Group: c.RequestHeaderGroupHeaders, ExtraPrefix: c.RequestHeaderExtraPrefixes,
 	}, c.RequestHeaderAllowedNames
+	if c.OwnFrontProxy() {
+		headers, names = authn.StandardHeaders(), []string{pki.FrontProxyName}
+	}
+	if c.gates.Off(features.RemoteRequestHeaderUID) {
+		headers.UID = nil
+	}
+	return headers, names
 }
 
 // overlap reports whether two files have a certificate in common. Files that cannot be read are reported elsewhere.

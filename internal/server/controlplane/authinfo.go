@@ -38,6 +38,9 @@ type AuthInfo struct {
 	ClientCA, RequestHeaderCA func() []byte
 	// Lists are the front proxy's settings by their keys in the ConfigMap.
 	Lists map[string][]string
+	// NoUID says nothing of the headers of UIDs, and takes out what another server says of them (the gate RemoteRequestHeaderUID
+	// is off).
+	NoUID bool
 	Now   func() time.Time
 
 	// published are the authorities that the object had last, a [2]string. Run reads them while the Bootstrapper may be making
@@ -114,6 +117,9 @@ func (a *AuthInfo) update(ctx context.Context) error {
 	return err
 }
 
+// uidHeaders is the key of the only list that is left out when it is empty.
+const uidHeaders = "requestheader-uid-headers"
+
 // data returns the existing data with this server's values added.
 func (a *AuthInfo) data(have map[string]string) map[string]string {
 	out := maps.Clone(have)
@@ -133,9 +139,12 @@ func (a *AuthInfo) data(have map[string]string) map[string]string {
 	}
 	authorities("requestheader-client-ca-file", a.RequestHeaderCA())
 	for key, ours := range a.Lists {
-		if list := union(have[key], ours); list != "[]" || key != "requestheader-uid-headers" {
+		if list := union(have[key], ours); list != "[]" || key != uidHeaders {
 			out[key] = list
 		}
+	}
+	if a.NoUID {
+		delete(out, uidHeaders)
 	}
 	return out
 }

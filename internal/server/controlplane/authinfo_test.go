@@ -35,6 +35,31 @@ func TestAuthInfoAdds(t *testing.T) {
 	}
 }
 
+// TestAuthInfoUIDHeaders has the headers of UIDs in the object and not, also after a server that had them.
+func TestAuthInfoUIDHeaders(t *testing.T) {
+	for _, c := range []struct {
+		ours  []string
+		noUID bool
+		have  string
+		want  string // empty: the key is not there
+	}{
+		{[]string{"X-Remote-Uid"}, false, "", `["X-Remote-Uid"]`},
+		{nil, false, "", ""},
+		{nil, false, `["X-Uid"]`, `["X-Uid"]`},
+		{nil, true, "", ""},
+		{nil, true, `["X-Uid"]`, ""},
+	} {
+		a := &AuthInfo{RequestHeaderCA: func() []byte { return nil }, Lists: map[string][]string{uidHeaders: c.ours}, NoUID: c.noUID}
+		have := map[string]string{}
+		if c.have != "" {
+			have[uidHeaders] = c.have
+		}
+		if got := a.data(have)[uidHeaders]; got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 // The Bootstrapper may still be making the object while Run looks at it: the race detector judges.
 func TestAuthInfoIsMadeWhileItIsKept(t *testing.T) {
 	a := &AuthInfo{}

@@ -52,6 +52,8 @@ type Config struct {
 	WebhookTTL                  time.Duration
 	// ClientCA returns the current authorities of client certificates; nil: there are none.
 	ClientCA func() *x509.CertPool
+	// NoCertUID takes no UID from client certificates (the gate AllowParsingUserUIDFromCertAuth is off).
+	NoCertUID bool
 	// RequestHeader is the front proxy; nil: there is none.
 	RequestHeader *authn.RequestHeader
 
@@ -255,5 +257,5 @@ func (s *Set) Authenticator() authn.Authenticator {
 }
 
 func (s *Set) join() authn.Authenticator {
-	return authn.New(authn.Config{Clock: s.Clock, Registry: s.Registry, Tokens: s.Tokens, Anonymous: s.anonymous, ClientCA: s.ClientCA, RequestHeader: s.RequestHeader})
+	return authn.New(authn.Config{Clock: s.Clock, Registry: s.Registry, Tokens: s.Tokens, Anonymous: s.anonymous, ClientCA: s.ClientCA, NoCertUID: s.NoCertUID, RequestHeader: s.RequestHeader})
 }

@@ -46,6 +46,9 @@ type TokenIssuer struct {
 	// MayAttest returns an error if an account may not have tokens for webhooks that are asked about an API group; nil: there are no
 	// such tokens (the gate APIServerWebhookAuthenticationToken).
 	MayAttest func(ctx context.Context, account user.Info, group string) error
+	// AnyUID lets a request name another UID than the account's, with a warning (the gate TokenRequestServiceAccountUIDValidation
+	// is off).
+	AnyUID bool
 	// MaxLife, if not zero, bounds the requested lifetime (--service-account-max-token-expiration).
 	MaxLife time.Duration
 	// Extend makes pods' tokens live longer than requested (--service-account-extend-token-expiration).
@@ -66,12 +69,11 @@ func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *au
 	if err != nil {
 		return nil, err
 	}
-	if out.UID != "" && out.UID != account.UID {
-		return nil, apierrors.NewConflict(schema.GroupResource{Group: authenticationv1.GroupName, Resource: "TokenRequest"}, name,
-			fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", out.UID, account.UID))
+	if err := t.matchesUID(ctx, out, account); err != nil {
+		return nil, err
 	}
 	now := t.Clock.Now()
-	out.Name, out.Namespace, out.UID = account.Name, account.Namespace, account.UID
+	out.Name, out.Namespace = account.Name, account.Namespace
 	out.CreationTimestamp = metav1.NewTime(now)
 	out.Status = authenticationv1.TokenRequestStatus{}
 	if len(out.Spec.Audiences) == 0 {
@@ -114,6 +116,23 @@ func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *au
 	told := time.Duration(*out.Spec.ExpirationSeconds) * time.Second
 	out.Status = authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(now.Add(told))}
 	return out, nil
+}
+
+// matchesUID checks the UID in the body, and sets it where there is none.
+func (t *TokenIssuer) matchesUID(ctx context.Context, r *authenticationv1.TokenRequest, account *corev1.ServiceAccount) error {
+	if r.UID == "" {
+		r.UID = account.UID
+	}
+	if r.UID == account.UID {
+		return nil
+	}
+	mismatch := fmt.Errorf("the UID in the token request (%s) does not match the UID of the service account (%s)", r.UID, account.UID)
+	if !t.AnyUID {
+		return apierrors.NewConflict(schema.GroupResource{Group: authenticationv1.GroupName, Resource: "TokenRequest"}, account.Name, mismatch)
+	}
+	request.AddAuditAnnotation(ctx, "authentication.k8s.io/token-request-uid-mismatch", mismatch.Error())
+	request.AddWarning(ctx, mismatch.Error()+" but TokenRequestServiceAccountUIDValidation is not enabled. In the future, this will return a conflict error")
+	return nil
 }
 
 func (t *TokenIssuer) sign(ctx context.Context, bound boundClaims, audiences []string, id string, now time.Time, life int64) (string, error) {

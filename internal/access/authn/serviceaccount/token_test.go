@@ -338,6 +338,50 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
+// TestOtherUID requests a token of an account that has another UID, with the check and without.
+func TestOtherUID(t *testing.T) {
+	for _, c := range []struct {
+		any              bool
+		uid, want        types.UID
+		reason           metav1.StatusReason
+		warned, recorded string
+	}{
+		{uid: "", want: "sa-uid"},
+		{uid: "x", reason: metav1.StatusReasonConflict},
+		{any: true, uid: "", want: "sa-uid"},
+		{any: true, uid: "sa-uid", want: "sa-uid"},
+		{any: true, uid: "x", want: "x",
+			warned:   "the UID in the token request (x) does not match the UID of the service account (sa-uid) but TokenRequestServiceAccountUIDValidation is not enabled. In the future, this will return a conflict error",
+			recorded: "the UID in the token request (x) does not match the UID of the service account (sa-uid)"},
+	} {
+		f := newFixture(t, newTestKey(t))
+		f.issuer.AnyUID = c.any
+		ctx, warnings := request.WithWarnings(t.Context())
+		audit := request.NewAudit("", request.AuditMetadata)
+		r := &authenticationv1.TokenRequest{}
+		r.UID = c.uid
+		out, err := f.issuer.Create(request.WithAudit(ctx, audit), "ns", "sa", r)
+		if apierrors.ReasonForError(err) != c.reason || err == nil && out.UID != c.want {
+			t.Errorf("%+v: %v, %v", c, out, err)
+		}
+		recorded := ""
+		for _, a := range audit.Facts().Annotations {
+			if a.Key == "authentication.k8s.io/token-request-uid-mismatch" {
+				recorded = a.Value
+			}
+		}
+		if got := strings.Join(warnings.Take(), " "); got != c.warned || recorded != c.recorded {
+			t.Errorf("%+v: warned %q, recorded %q", c, got, recorded)
+		}
+		if err != nil {
+			continue
+		}
+		if id, _, err := f.verifier.Verify(t.Context(), out.Status.Token); err != nil || id.UID != "sa-uid" {
+			t.Errorf("%+v: the token is of %+v, %v", c, id, err)
+		}
+	}
+}
+
 func TestMaxLife(t *testing.T) {
 	f := newFixture(t, newTestKey(t))
 	f.issuer.MaxLife = 30 * time.Minute

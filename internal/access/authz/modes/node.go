@@ -71,6 +71,7 @@ func newNodeAuthorizer(m *node.Metrics, changes *authz.Changes, policy *bootstra
 	f := newFeed(sources...)
 	a := node.New(g, f.ready, rules)
 	a.PodCertificates, a.VolumeHealth = requests, gates.Enabled(features.CSIVolumeHealth)
+	a.NoAccounts = !requests && gates.Off(features.KubeletServiceAccountTokenForCredentialProviders)
 	return &nodeAuthorizer{feed: f, Authorizer: a, graph: g}, nil
 }
 

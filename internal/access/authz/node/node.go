@@ -29,6 +29,9 @@ const leaseNamespace = "kube-node-lease"
 type Authorizer struct {
 	// PodCertificates says that PodCertificateRequests are served.
 	PodCertificates bool
+	// NoAccounts denies the reading of service accounts, which neither tokens for credential providers nor PodCertificateRequests
+	// need.
+	NoAccounts bool
 	// VolumeHealth says that nodes report the health of volumes in the status of their CSINode.
 	VolumeHealth bool
 
@@ -146,7 +149,7 @@ func (n *Authorizer) decide(a *asked) (bool, string) {
 	case schema.GroupResource{Group: "storage.k8s.io", Resource: "volumeattachments"}:
 		return a.gets(attachment)
 	case schema.GroupResource{Resource: "serviceaccounts"}:
-		return a.serviceAccount()
+		return a.serviceAccount(!n.NoAccounts)
 	case schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}:
 		return a.lease()
 	case schema.GroupResource{Group: "storage.k8s.io", Resource: "csinodes"}:

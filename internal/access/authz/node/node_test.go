@@ -151,6 +151,30 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
+// TestNoAccounts lets nodes make tokens of their pods' accounts, but not read the accounts.
+func TestNoAccounts(t *testing.T) {
+	g := NewGraph(&authz.Changes{})
+	g.SetPod(1, "a", "p", "n1", []Ref{{Kind: ServiceAccount, Namespace: "a", Name: "sa"}})
+	a := New(g, closed(), nil)
+	for _, c := range []struct {
+		off       bool
+		verb, sub string
+		want      authz.Decision
+		why       string
+	}{
+		{false, "get", "", authz.Allow, ""},
+		{true, "get", "", authz.NoOpinion, "not allowed to get service accounts"},
+		{true, "create", "token", authz.Allow, ""},
+	} {
+		a.NoAccounts = c.off
+		got, why, err := a.Authorize(t.Context(), &authz.Attributes{User: &user.DefaultInfo{Name: "system:node:n1", Groups: []string{"system:nodes"}},
+			IsResource: true, Verb: c.verb, Resource: "serviceaccounts", Subresource: c.sub, Namespace: "a", Name: "sa"})
+		if got != c.want || why != c.why || err != nil {
+			t.Errorf("%+v: %v %q %v", c, got, why, err)
+		}
+	}
+}
+
 func TestWhoIsNoNode(t *testing.T) {
 	a := New(NewGraph(&authz.Changes{}), make(chan struct{}), nil)
 	for name, u := range map[string]user.Info{

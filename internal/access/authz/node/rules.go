@@ -48,8 +48,10 @@ func (a *asked) getsVolume() (bool, string) {
 }
 
 // serviceAccount allows a node to get the accounts of its pods and request tokens for them.
-func (a *asked) serviceAccount() (bool, string) {
+func (a *asked) serviceAccount(readable bool) (bool, string) {
 	switch {
+	case a.Verb == "get" && a.Subresource == "" && !readable:
+		return false, "not allowed to get service accounts"
 	case a.Verb == "get" && a.Subresource == "":
 		return a.readsOne(ServiceAccount)
 	case a.Verb != "create" || a.Name == "":

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/features"
 )
 
 // proxySubresource returns the subresource that proxies HTTP requests to a node, pod or service. options returns the
@@ -26,11 +27,11 @@ func proxySubresource(optionsKind string, options func(path string) runtime.Obje
 }
 
 // streamSubresource returns a subresource that streams to a container of a pod.
-func streamSubresource(name, optionsKind string, options func(q url.Values) (runtime.Object, error)) *engine.Subresource {
+func (d Deps) streamSubresource(name, optionsKind string, options func(q url.Values) (runtime.Object, error)) *engine.Subresource {
 	return &engine.Subresource{
 		Name: name, Verbs: []string{"create", "get"},
 		Kind:    v1.WithKind(optionsKind),
-		Connect: name, MustCreate: true,
+		Connect: name, MustCreate: !d.Pods.Gates.Off(features.AuthorizePodWebsocketUpgradeCreatePermission),
 		Options: func(q url.Values, _ string) (runtime.Object, error) { return options(q) },
 	}
 }

@@ -36,7 +36,7 @@ func pods(d Deps) *engine.Resource {
 			Reset: engine.ResetStatus,
 		}.Rules(),
 		Subresources: []*engine.Subresource{
-			streamSubresource("attach", "PodAttachOptions", attachOptions),
+			d.streamSubresource("attach", "PodAttachOptions", attachOptions),
 			{
 				Name: "binding", Verbs: []string{"create"},
 				Kind:   v1.WithKind("Binding"),
@@ -51,9 +51,9 @@ func pods(d Deps) *engine.Resource {
 				Create: evictPod(d),
 				New:    func() engine.Object { return &policyv1.Eviction{} },
 			},
-			streamSubresource("exec", "PodExecOptions", execOptions),
+			d.streamSubresource("exec", "PodExecOptions", execOptions),
 			{Name: "log", Verbs: []string{"get"}, Connect: "log"},
-			streamSubresource("portforward", "PodPortForwardOptions", portForwardOptions),
+			d.streamSubresource("portforward", "PodPortForwardOptions", portForwardOptions),
 			proxySubresource("PodProxyOptions", func(path string) runtime.Object { return &corev1.PodProxyOptions{Path: path} }),
 			{Name: "resize", Verbs: []string{"get", "patch", "update"}, Rules: &resize},
 			podStatus(d),

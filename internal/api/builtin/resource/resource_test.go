@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/kanzen-io/kanzen/internal/api/builtin/rulestest"
+	"github.com/kanzen-io/kanzen/internal/object/features"
 )
 
 const claim = `
@@ -58,12 +59,23 @@ func TestAdminAccess(t *testing.T) {
 	})
 }
 
-func TestMayBind(t *testing.T) {
-	d := Deps{Now: time.Now, MayBind: func(context.Context) error { return errors.New("no") }}
-	k := rulestest.Of(t, Resources(d), "resourceclaims", claim)
-	_, faults := k.Updated(t, "status", `{status: {allocation: {devices: {results: [{request: r, driver: d.example.com, pool: p, device: x}]}}}}`)
-	if !slices.Contains(faults, "status.allocation Forbidden") {
-		t.Errorf("faults %q", faults)
+// TestMayWriteStatus has nobody allowed to bind claims and to report devices, which counts while the gate is on.
+func TestMayWriteStatus(t *testing.T) {
+	for flag, refused := range map[string]bool{"": true, features.DRAResourceClaimGranularStatusAuthorization + "=false": false} {
+		gates, err := features.Parse([]string{flag}, features.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Deps{Now: time.Now, Gates: gates, MayBind: func(context.Context) error { return errors.New("no") },
+			MayReport: func(context.Context, string, string) error { return errors.New("no") }}
+		k := rulestest.Of(t, Resources(d), "resourceclaims", claim)
+		_, faults := k.Updated(t, "status", `{status: {allocation: {devices: {results: [{request: r, driver: d.example.com, pool: p, device: x}]}},
+			devices: [{driver: d.example.com, pool: p, device: x}]}}`)
+		for _, fault := range []string{"status.allocation Forbidden", "status.devices Forbidden"} {
+			if slices.Contains(faults, fault) != refused {
+				t.Errorf("%q: faults %q", flag, faults)
+			}
+		}
 	}
 }
 

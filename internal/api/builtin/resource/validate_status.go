@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
@@ -87,6 +88,9 @@ func adminResult(c *resourcev1.ResourceClaim) int {
 // mayWriteStatus checks permissions beyond updating the status: allocations require those of a scheduler, and device
 // status those of the driver.
 func (v *validator) mayWriteStatus(ctx context.Context, c, old *resourcev1.ResourceClaim, e rules.Errors) {
+	if v.Gates.Off(features.DRAResourceClaimGranularStatusAuthorization) {
+		return
+	}
 	s, was := &c.Status, &old.Status
 	if v.MayBind != nil && (!apiequality.Semantic.DeepEqual(s.Allocation, was.Allocation) ||
 		!apiequality.Semantic.DeepEqual(s.ReservedFor, was.ReservedFor)) {

@@ -80,6 +80,9 @@ func (p *plugin) Admit(ctx context.Context, a *admission.Attributes) error {
 	case resourceSlices:
 		return admitSlice(a, node)
 	case admission.CertificateSigningRequests:
+		if p.gates.Enabled(features.AllowInsecureKubeletCertificateSigningRequests) {
+			return nil
+		}
 		return admitRequest(a, node)
 	case admission.PodCertificateRequests:
 		return p.admitPodCertificate(ctx, a, node)

@@ -2,9 +2,16 @@ package noderestriction
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -140,6 +147,43 @@ func TestNode(t *testing.T) {
 			c.a.User = &user.DefaultInfo{Name: "system:node:me"}
 			at.Check(t, at.Run(p, c.a), "") // without the group the user is not a node
 		})
+	}
+}
+
+// TestInsecureRequests switches the gate on, which leaves the names in kubelets' certificate requests unchecked.
+func TestInsecureRequests(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := func(name string) *certificatesv1.CertificateSigningRequest {
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &certificatesv1.CertificateSigningRequest{ObjectMeta: meta("", "r"), Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeletServingSignerName, Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})}}
+	}
+	garbage := request("")
+	garbage.Spec.Request = []byte("x")
+	for _, c := range []struct {
+		flag string
+		csr  *certificatesv1.CertificateSigningRequest
+		want string
+	}{
+		{"", request("system:node:me"), ""},
+		{"", request("system:node:you"), "can only create a node CSR with CN=system:node:me"},
+		{"", garbage, "unable to parse csr"},
+		{features.AllowInsecureKubeletCertificateSigningRequests + "=true", request("system:node:you"), ""},
+		{features.AllowInsecureKubeletCertificateSigningRequests + "=true", garbage, ""},
+	} {
+		gates, err := features.Parse([]string{c.flag}, features.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := at.Create(admission.CertificateSigningRequests, c.csr)
+		a.User = &user.DefaultInfo{Name: "system:node:me", Groups: []string{user.NodesGroup}}
+		at.Check(t, at.Run(New(at.NewObjects(), nobody{}, gates), a), c.want)
 	}
 }
 
