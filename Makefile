@@ -211,10 +211,13 @@ e2e-controller-runtime:
 # RUN is such an expression for all of them.
 PACKAGES ?= apiserver apiserver/admissionwebhook apiserver/anonymous apiserver/apidefinitions apiserver/apply apiserver/cel apiserver/certreload \
 	apiserver/coordinatedleaderelection apiserver/discovery apiserver/egressselector apiserver/flowcontrol apiserver/oidc \
-	apiserver/openapi apiserver/podlogs apiserver/portforward apiserver/tracing apimachinery auth certificates client \
-	clustertrustbundles controlplane controlplane/audit controlplane/transformation disruption dryrun endpoints endpointslice etcd events \
-	evictions examples garbagecollector kubelet metrics namespace node podcertificaterequests pods pvc quota scale secrets service serviceaccount \
-	servicecidr serving staleness storageclasses storageversion storageversionmigrator tls ttlcontroller
+	apiserver/openapi apiserver/podlogs apiserver/portforward apiserver/tracing apimachinery auth certificates client cloudprovider \
+	clustertrustbundles controlplane controlplane/audit controlplane/transformation cronjob daemonset deployment \
+	disruption dra dra/all dra/api dra/default dra/ga dryrun dualstack endpoints endpointslice etcd events evictions examples garbagecollector \
+	job kubelet metrics namespace network node podautoscaler podcertificaterequests podgc pods pvc quota replicaset replicationcontroller \
+	scale scheduler scheduler/batch scheduler/bind scheduler/eventhandler scheduler/extender scheduler/filters scheduler/nominated_node_name \
+	scheduler/plugins scheduler/podgroup scheduler/podgroup/queueing scheduler/podgroup/topology_aware_scheduling secrets service serviceaccount \
+	servicecidr serving staleness statefulset storageclasses storageversion storageversionmigrator tls ttlcontroller
 upstream-integration: build bench/peer/bin/etcd $(if $(PEER),bench/peer/bin/kube-apiserver)
 	cd test && $(GO) run ./upstream $(if $(PEER),-peer ../bench/peer/bin/kube-apiserver) $(foreach p,$(addsuffix $(if $(RUN),:$(RUN)),$(PACKAGES)),'$(p)')
 

@@ -12,7 +12,7 @@ import (
 func TestGatesOff(t *testing.T) {
 	s := startWith(t, func(c *config.Config) {
 		c.FeatureGates = []string{"WatchList=false,MutablePodResourcesForSuspendedJobs=false,MutableSchedulingDirectivesForSuspendedJobs=false,PodDeletionCost=false," +
-			"ClearingNominatedNodeNameAfterBinding=false,MatchLabelKeysInPodTopologySpreadSelectorMerge=false,ServiceCIDRStatusFieldWiping=false,DeploymentReplicaSetTerminatingReplicas=false"}
+			"ClearingNominatedNodeNameAfterBinding=false,MatchLabelKeysInPodTopologySpreadSelectorMerge=false,ServiceCIDRStatusFieldWiping=false,DeploymentReplicaSetTerminatingReplicas=false,TokenRequestServiceAccountUIDValidation=false"}
 	})
 	withAccount(t, s)
 	const merge, jsonType = "application/merge-patch+json", "application/json"
@@ -39,6 +39,7 @@ func TestGatesOff(t *testing.T) {
 		{"replicas", "POST", "/apis/apps/v1/namespaces/default/replicasets", `{"metadata":{"name":"r"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
 			"spec":{"containers":[{"name":"c","image":"c"}]}}}}`, 201, "", ""},
 		{"its pods that end", "PATCH", "/apis/apps/v1/namespaces/default/replicasets/r/status", `{"status":{"terminatingReplicas":1}}`, 200, "", `"terminatingReplicas":1`},
+		{"a token for another UID", "POST", ns + "serviceaccounts/default/token", `{"metadata":{"uid":"other"},"spec":{}}`, 201, `"token":`, ""},
 		{"a range with a status", "POST", "/apis/networking.k8s.io/v1/servicecidrs", `{"metadata":{"name":"r"},"spec":{"cidrs":["10.9.0.0/24"]},"status":{"conditions":[{"type":"Mine","status":"True",
 			"reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, 201, `"Mine"`, ""},
 	} {

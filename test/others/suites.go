@@ -37,10 +37,6 @@ var targets = []target{
 		packages: []string{"./bootstrap/...", "./controllers/...", "./controlplane/...", "./core/...", "./internal/...", "./util/..."},
 	},
 	{
-		name: "cluster-api-operator", module: "sigs.k8s.io/cluster-api-operator@v0.29.0", nested: map[string]string{"test": "sigs.k8s.io/cluster-api-operator/test@v0.29.0"},
-		packages: []string{"./..."},
-	},
-	{
 		name: "gatekeeper", module: "github.com/open-policy-agent/gatekeeper/v3@v3.23.1", packages: []string{
 			"./pkg/cachemanager/...", "./pkg/controller/config/...", "./pkg/controller/connectionstatus/...", "./pkg/controller/export/...",
 			"./pkg/controller/mutators/...", "./pkg/readiness/...", "./pkg/watch/...",
