@@ -55,7 +55,11 @@ func (b *base) discovery(agg *aggregator.Server, others peering) documents {
 	changes := func() int64 { return b.objects.Changes() + others.roster.Changes() }
 	return documents{live.New(changes, func() *discovery.Set {
 		agg.Metrics.Aggregated()
-		return others.documents(discovery.New(b.serverAddresses(), b.objects.Now().GroupVersions()))
+		gvs := b.objects.Now().GroupVersions()
+		if b.cfg.Gates().Off(features.StorageVersionHash) {
+			gvs = discovery.Unhashed(gvs)
+		}
+		return others.documents(discovery.New(b.serverAddresses(), gvs))
 	})}
 }
 

@@ -79,6 +79,7 @@ const (
 	ServiceCIDRStatusFieldWiping                   = "ServiceCIDRStatusFieldWiping"
 	StatefulSetRecreateStrategy                    = "StatefulSetRecreateStrategy"
 	StorageVersionAPI                              = "StorageVersionAPI"
+	StorageVersionHash                             = "StorageVersionHash"
 	StorageVersionMigrator                         = "StorageVersionMigrator"
 	StrictIPCIDRValidation                         = "StrictIPCIDRValidation"
 	TaintTolerationComparisonOperators             = "TaintTolerationComparisonOperators"
@@ -122,6 +123,7 @@ func switchable(name string) bool {
 		AllowInsecureKubeletCertificateSigningRequests, AllowParsingUserUIDFromCertAuth, AuthorizePodWebsocketUpgradeCreatePermission,
 		ConstrainedImpersonation, TokenRequestServiceAccountUIDValidation, RemoteRequestHeaderUID,
 		KubeletServiceAccountTokenForCredentialProviders, DRAResourceClaimGranularStatusAuthorization,
+		StorageVersionHash,
 	}, name)
 }
 
