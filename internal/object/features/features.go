@@ -75,6 +75,8 @@ const (
 	ShardedListAndWatch                            = "ShardedListAndWatch"
 	PodTopologyLabelsAdmission                     = "PodTopologyLabelsAdmission"
 	RelaxedServiceNameValidation                   = "RelaxedServiceNameValidation"
+	RestartAllContainersOnContainerExits           = "RestartAllContainersOnContainerExits"
+	SELinuxMount                                   = "SELinuxMount"
 	ServiceAccountNodeAudienceRestriction          = "ServiceAccountNodeAudienceRestriction"
 	ServiceCIDRStatusFieldWiping                   = "ServiceCIDRStatusFieldWiping"
 	StatefulSetRecreateStrategy                    = "StatefulSetRecreateStrategy"
@@ -123,7 +125,7 @@ func switchable(name string) bool {
 		AllowInsecureKubeletCertificateSigningRequests, AllowParsingUserUIDFromCertAuth, AuthorizePodWebsocketUpgradeCreatePermission,
 		ConstrainedImpersonation, TokenRequestServiceAccountUIDValidation, RemoteRequestHeaderUID,
 		KubeletServiceAccountTokenForCredentialProviders, DRAResourceClaimGranularStatusAuthorization,
-		StorageVersionHash,
+		StorageVersionHash, RestartAllContainersOnContainerExits, SELinuxMount,
 	}, name)
 }
 
