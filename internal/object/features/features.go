@@ -66,6 +66,7 @@ const (
 	MutablePodResourcesForSuspendedJobs            = "MutablePodResourcesForSuspendedJobs"
 	MutableSchedulingDirectivesForSuspendedJobs    = "MutableSchedulingDirectivesForSuspendedJobs"
 	NativeHistograms                               = "NativeHistograms"
+	OpenAPIEnums                                   = "OpenAPIEnums"
 	PodCertificateRequest                          = "PodCertificateRequest"
 	PodDeletionCost                                = "PodDeletionCost"
 	PodGroupPreemptionPolicy                       = "PodGroupPreemptionPolicy"
@@ -125,7 +126,7 @@ func switchable(name string) bool {
 		AllowInsecureKubeletCertificateSigningRequests, AllowParsingUserUIDFromCertAuth, AuthorizePodWebsocketUpgradeCreatePermission,
 		ConstrainedImpersonation, TokenRequestServiceAccountUIDValidation, RemoteRequestHeaderUID,
 		KubeletServiceAccountTokenForCredentialProviders, DRAResourceClaimGranularStatusAuthorization,
-		StorageVersionHash, RestartAllContainersOnContainerExits, SELinuxMount,
+		StorageVersionHash, RestartAllContainersOnContainerExits, SELinuxMount, OpenAPIEnums,
 	}, name)
 }
 
