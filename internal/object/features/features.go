@@ -76,6 +76,7 @@ const (
 	ShardedListAndWatch                            = "ShardedListAndWatch"
 	PodTopologyLabelsAdmission                     = "PodTopologyLabelsAdmission"
 	RelaxedServiceNameValidation                   = "RelaxedServiceNameValidation"
+	PortForwardWebsockets                          = "PortForwardWebsockets"
 	RestartAllContainersOnContainerExits           = "RestartAllContainersOnContainerExits"
 	SELinuxMount                                   = "SELinuxMount"
 	ServiceAccountNodeAudienceRestriction          = "ServiceAccountNodeAudienceRestriction"
@@ -86,6 +87,7 @@ const (
 	StorageVersionMigrator                         = "StorageVersionMigrator"
 	StrictIPCIDRValidation                         = "StrictIPCIDRValidation"
 	TaintTolerationComparisonOperators             = "TaintTolerationComparisonOperators"
+	TranslateStreamCloseWebsocketRequests          = "TranslateStreamCloseWebsocketRequests"
 	TopologyAwareWorkloadScheduling                = "TopologyAwareWorkloadScheduling"
 	UnknownVersionInteroperabilityProxy            = "UnknownVersionInteroperabilityProxy"
 	UserNamespacesHostNetworkSupport               = "UserNamespacesHostNetworkSupport"
@@ -98,14 +100,16 @@ const (
 
 // Gates of authentication and authorization.
 const (
-	AllowInsecureKubeletCertificateSigningRequests   = "AllowInsecureKubeletCertificateSigningRequests"
-	AllowParsingUserUIDFromCertAuth                  = "AllowParsingUserUIDFromCertAuth"
-	AuthorizePodWebsocketUpgradeCreatePermission     = "AuthorizePodWebsocketUpgradeCreatePermission"
-	ConstrainedImpersonation                         = "ConstrainedImpersonation"
-	DRAResourceClaimGranularStatusAuthorization      = "DRAResourceClaimGranularStatusAuthorization"
-	KubeletServiceAccountTokenForCredentialProviders = "KubeletServiceAccountTokenForCredentialProviders"
-	RemoteRequestHeaderUID                           = "RemoteRequestHeaderUID"
-	TokenRequestServiceAccountUIDValidation          = "TokenRequestServiceAccountUIDValidation"
+	AllowInsecureKubeletCertificateSigningRequests      = "AllowInsecureKubeletCertificateSigningRequests"
+	AllowParsingUserUIDFromCertAuth                     = "AllowParsingUserUIDFromCertAuth"
+	AuthorizePodWebsocketUpgradeCreatePermission        = "AuthorizePodWebsocketUpgradeCreatePermission"
+	ConstrainedImpersonation                            = "ConstrainedImpersonation"
+	DRAResourceClaimGranularStatusAuthorization         = "DRAResourceClaimGranularStatusAuthorization"
+	KubeletServiceAccountTokenForCredentialProviders    = "KubeletServiceAccountTokenForCredentialProviders"
+	RemoteRequestHeaderUID                              = "RemoteRequestHeaderUID"
+	StructuredAuthenticationConfigurationEgressSelector = "StructuredAuthenticationConfigurationEgressSelector"
+	StructuredAuthenticationConfigurationJWKSMetrics    = "StructuredAuthenticationConfigurationJWKSMetrics"
+	TokenRequestServiceAccountUIDValidation             = "TokenRequestServiceAccountUIDValidation"
 )
 
 func switchable(name string) bool {
@@ -127,6 +131,8 @@ func switchable(name string) bool {
 		ConstrainedImpersonation, TokenRequestServiceAccountUIDValidation, RemoteRequestHeaderUID,
 		KubeletServiceAccountTokenForCredentialProviders, DRAResourceClaimGranularStatusAuthorization,
 		StorageVersionHash, RestartAllContainersOnContainerExits, SELinuxMount, OpenAPIEnums,
+		TranslateStreamCloseWebsocketRequests, PortForwardWebsockets,
+		StructuredAuthenticationConfigurationEgressSelector, StructuredAuthenticationConfigurationJWKSMetrics,
 	}, name)
 }
 
