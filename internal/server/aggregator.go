@@ -55,7 +55,11 @@ func (b *base) discovery(agg *aggregator.Server, others peering) documents {
 	changes := func() int64 { return b.objects.Changes() + others.roster.Changes() }
 	return documents{live.New(changes, func() *discovery.Set {
 		agg.Metrics.Aggregated()
-		return others.documents(discovery.New(b.serverAddresses(), b.objects.Now().GroupVersions()))
+		gvs := b.objects.Now().GroupVersions()
+		if b.cfg.Gates().Off(features.StorageVersionHash) {
+			gvs = discovery.Unhashed(gvs)
+		}
+		return others.documents(discovery.New(b.serverAddresses(), gvs))
 	})}
 }
 
@@ -63,7 +67,9 @@ func (b *base) discovery(agg *aggregator.Server, others peering) documents {
 // custom resources. own are resources that are neither custom nor in the recorded documents; they are described when somebody
 // asks for a document.
 func (b *base) openAPI(agg *aggregator.Server, own []*engine.Resource) (*openapi.Handler, error) {
-	docs, err := openapi.New(b.process.Clock.Now(), openapi.Served{Version: b.cfg.Versions().Emulated.String(), Resources: b.documented()})
+	docs, err := openapi.New(b.process.Clock.Now(), openapi.Served{
+		Version: b.cfg.Versions().Emulated.String(), Resources: b.documented(), NoEnums: b.cfg.Gates().Off(features.OpenAPIEnums),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,9 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 			NoLookup: !b.cfg.ServiceAccountLookup, MarkUsed: b.markUsed, Webhooks: b.cfg.Gates().Enabled(features.APIServerWebhookAuthenticationToken),
 		},
 		WebhookFile: b.cfg.TokenWebhookFile, WebhookVersion: b.cfg.TokenWebhookVersion, WebhookTTL: b.cfg.TokenWebhookTTL,
-		Server: controlplane.IdentityName(b.process.Hostname()), Egress: b.process.Egress,
+		NoIssuerEgress: b.cfg.Gates().Off(features.StructuredAuthenticationConfigurationEgressSelector),
+		NoKeyMetrics:   b.cfg.Gates().Off(features.StructuredAuthenticationConfigurationJWKSMetrics),
+		Server:         controlplane.IdentityName(b.process.Hostname()), Egress: b.process.Egress,
 		Registry: b.metrics.Registry(), Clock: b.process.Clock, Guard: b.guard, Log: b.log,
 	}
 	if b.cfg.BootstrapTokenAuth {

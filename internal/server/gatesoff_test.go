@@ -12,7 +12,8 @@ import (
 func TestGatesOff(t *testing.T) {
 	s := startWith(t, func(c *config.Config) {
 		c.FeatureGates = []string{"WatchList=false,MutablePodResourcesForSuspendedJobs=false,MutableSchedulingDirectivesForSuspendedJobs=false,PodDeletionCost=false," +
-			"ClearingNominatedNodeNameAfterBinding=false,MatchLabelKeysInPodTopologySpreadSelectorMerge=false,ServiceCIDRStatusFieldWiping=false,DeploymentReplicaSetTerminatingReplicas=false,TokenRequestServiceAccountUIDValidation=false"}
+			"ClearingNominatedNodeNameAfterBinding=false,MatchLabelKeysInPodTopologySpreadSelectorMerge=false,ServiceCIDRStatusFieldWiping=false,DeploymentReplicaSetTerminatingReplicas=false,TokenRequestServiceAccountUIDValidation=false," +
+			"StorageVersionHash=false,OpenAPIEnums=false,RestartAllContainersOnContainerExits=false,SELinuxMount=false"}
 	})
 	withAccount(t, s)
 	const merge, jsonType = "application/merge-patch+json", "application/json"
@@ -42,6 +43,12 @@ func TestGatesOff(t *testing.T) {
 		{"a token for another UID", "POST", ns + "serviceaccounts/default/token", `{"metadata":{"uid":"other"},"spec":{}}`, 201, `"token":`, ""},
 		{"a range with a status", "POST", "/apis/networking.k8s.io/v1/servicecidrs", `{"metadata":{"name":"r"},"spec":{"cidrs":["10.9.0.0/24"]},"status":{"conditions":[{"type":"Mine","status":"True",
 			"reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, 201, `"Mine"`, ""},
+		{"the kinds of a version", "GET", "/apis/batch/v1", "", 200, `"jobs"`, "storageVersionHash"},
+		{"its document", "GET", "/openapi/v3/apis/batch/v1", "", 200, "io.k8s.api.batch.v1.JobSpec", `"enum":`},
+		{"a pod that restarts whole", "POST", ns + "pods", `{"metadata":{"name":"q"},"spec":{"containers":[{"name":"c","image":"c","restartPolicy":"Never",
+			"restartPolicyRules":[{"action":"RestartAllContainers","exitCodes":{"operator":"In","values":[1]}}]}]}}`, 422, "restartPolicyRules[0].action", ""},
+		{"a pod with SELinux by mount", "POST", ns + "pods", `{"metadata":{"name":"q"},"spec":{"securityContext":{"seLinuxChangePolicy":"MountOption"},
+			"containers":[{"name":"c","image":"c"}]}}`, 422, "seLinuxChangePolicy", ""},
 	} {
 		contentType := jsonType
 		if step.method == http.MethodPatch {

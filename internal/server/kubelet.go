@@ -7,6 +7,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/api/connect"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/wire/egress"
 	"github.com/kanzen-io/kanzen/internal/wire/kubelet"
 )
@@ -21,6 +22,7 @@ func (b *base) kubelets() (*kubelet.Server, error) {
 		AddressTypes: cfg.KubeletAddressTypes, Port: int(cfg.KubeletPort),
 		CAFile: cfg.KubeletCAFile, CertFile: cfg.KubeletCertFile, KeyFile: cfg.KubeletKeyFile,
 		ConnectTimeout: cfg.KubeletTimeout, AnswerTimeout: cfg.RequestTimeout, BytesPerSecond: cfg.MaxConnectionBytesPerSecond,
+		NoTranslation: cfg.Gates().Off(features.TranslateStreamCloseWebsocketRequests), NoTunnels: cfg.Gates().Off(features.PortForwardWebsockets),
 		Dial: b.process.Egress.Dial(egress.Cluster), WriteError: engine.RefuseRequest,
 		Registry: b.metrics.Registry(), Clock: b.process.Clock, Log: b.log,
 	})

@@ -27,6 +27,16 @@ type GroupVersion struct {
 	// Remote replaces Resources for another server's version: it is that server's last discovery document, which that
 	// server itself serves.
 	Remote *apidiscoveryv2.APIVersionDiscovery
+
+	unhashed bool // see Unhashed
+}
+
+// Unhashed takes the hashes of storage versions away, but those of custom resources: they have no gate.
+func Unhashed(gvs []GroupVersion) []GroupVersion {
+	for i := range gvs {
+		gvs[i].unhashed = !gvs[i].Custom
+	}
+	return gvs
 }
 
 // Builtin groups the built-in resources by group and version.
@@ -71,7 +81,7 @@ func (gv *GroupVersion) apiResources(r *engine.Resource) []metav1.APIResource {
 		Name: r.Plural, SingularName: r.Singular, Namespaced: declared.Namespaced, Kind: gv.kind(r), Verbs: declared.Verbs,
 		ShortNames: r.ShortNames, Categories: r.Categories,
 	}
-	if r.Prefix != "" {
+	if r.Prefix != "" && !gv.unhashed {
 		main.StorageVersionHash = storageVersionHash(r)
 	}
 	list := []metav1.APIResource{main}

@@ -80,7 +80,10 @@ func (s *Set) optional() []Part {
 				return nil, err
 			}
 			s.served.narrow(&info{}, f.Paths)
-			return &f, nil
+			if s.served.NoEnums {
+				err = withoutEnums(f.Definitions)
+			}
+			return &f, err
 		}})
 	}
 	return parts

@@ -18,6 +18,8 @@ type Served struct {
 	// Resources are those of each group and version, and their subresources, by the path of its document: "cronjobs" and
 	// "cronjobs/status" of "apis/batch/v1". Nil: all that is served by default.
 	Resources map[string][]string
+	// NoEnums says that schemas do not list the values of fields.
+	NoEnums bool
 }
 
 // document reports whether a recorded document is of something that is served.
@@ -68,7 +70,7 @@ func ResourceOf(path string) (document, resource string) {
 
 // narrows reports whether a recorded document has something that is not served.
 func (s *Set) narrows(path string) bool {
-	return s.served.Version != "" && s.served.Version != s.ix.Versions[path] || s.served.Resources != nil &&
+	return s.served.NoEnums || s.served.Version != "" && s.served.Version != s.ix.Versions[path] || s.served.Resources != nil &&
 		slices.ContainsFunc(s.ix.Resources[path], func(r string) bool { return !slices.Contains(s.served.Resources[path], r) })
 }
 
@@ -87,6 +89,9 @@ func (s *Set) narrowsV2() bool {
 func (s *Set) narrowedHash(recorded string) string {
 	h := sha512.New()
 	_, _ = fmt.Fprintln(h, recorded, s.served.Version)
+	if s.served.NoEnums {
+		_, _ = fmt.Fprintln(h, "no enums")
+	}
 	for _, path := range slices.Sorted(maps.Keys(s.served.Resources)) {
 		_, _ = fmt.Fprintln(h, path, slices.Sorted(slices.Values(s.served.Resources[path])))
 	}
@@ -131,6 +136,11 @@ func (s *Set) narrowV3(doc []byte) ([]byte, error) {
 	}
 	s.served.narrow(&d.Info, d.Paths)
 	d.Components.Schemas = referred(d.Paths, members{"schemas": d.Components.Schemas})["schemas"]
+	if s.served.NoEnums {
+		if err := withoutEnums(d.Components.Schemas); err != nil {
+			return nil, err
+		}
+	}
 	return json.Marshal(d)
 }
 
@@ -176,6 +186,11 @@ func (s *Set) v2Narrowed(protobuf bool) ([]byte, error) {
 		return nil, err
 	}
 	s.served.narrow(&d.Info, d.Paths)
+	if s.served.NoEnums {
+		if err := withoutEnums(d.Definitions); err != nil {
+			return nil, err
+		}
+	}
 	first := len(s.parts)
 	if n := slices.IndexFunc(s.parts, func(p Part) bool { return !p.recorded }); n >= 0 {
 		first = n

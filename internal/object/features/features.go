@@ -66,6 +66,7 @@ const (
 	MutablePodResourcesForSuspendedJobs            = "MutablePodResourcesForSuspendedJobs"
 	MutableSchedulingDirectivesForSuspendedJobs    = "MutableSchedulingDirectivesForSuspendedJobs"
 	NativeHistograms                               = "NativeHistograms"
+	OpenAPIEnums                                   = "OpenAPIEnums"
 	PodCertificateRequest                          = "PodCertificateRequest"
 	PodDeletionCost                                = "PodDeletionCost"
 	PodGroupPreemptionPolicy                       = "PodGroupPreemptionPolicy"
@@ -75,13 +76,18 @@ const (
 	ShardedListAndWatch                            = "ShardedListAndWatch"
 	PodTopologyLabelsAdmission                     = "PodTopologyLabelsAdmission"
 	RelaxedServiceNameValidation                   = "RelaxedServiceNameValidation"
+	PortForwardWebsockets                          = "PortForwardWebsockets"
+	RestartAllContainersOnContainerExits           = "RestartAllContainersOnContainerExits"
+	SELinuxMount                                   = "SELinuxMount"
 	ServiceAccountNodeAudienceRestriction          = "ServiceAccountNodeAudienceRestriction"
 	ServiceCIDRStatusFieldWiping                   = "ServiceCIDRStatusFieldWiping"
 	StatefulSetRecreateStrategy                    = "StatefulSetRecreateStrategy"
 	StorageVersionAPI                              = "StorageVersionAPI"
+	StorageVersionHash                             = "StorageVersionHash"
 	StorageVersionMigrator                         = "StorageVersionMigrator"
 	StrictIPCIDRValidation                         = "StrictIPCIDRValidation"
 	TaintTolerationComparisonOperators             = "TaintTolerationComparisonOperators"
+	TranslateStreamCloseWebsocketRequests          = "TranslateStreamCloseWebsocketRequests"
 	TopologyAwareWorkloadScheduling                = "TopologyAwareWorkloadScheduling"
 	UnknownVersionInteroperabilityProxy            = "UnknownVersionInteroperabilityProxy"
 	UserNamespacesHostNetworkSupport               = "UserNamespacesHostNetworkSupport"
@@ -94,14 +100,16 @@ const (
 
 // Gates of authentication and authorization.
 const (
-	AllowInsecureKubeletCertificateSigningRequests   = "AllowInsecureKubeletCertificateSigningRequests"
-	AllowParsingUserUIDFromCertAuth                  = "AllowParsingUserUIDFromCertAuth"
-	AuthorizePodWebsocketUpgradeCreatePermission     = "AuthorizePodWebsocketUpgradeCreatePermission"
-	ConstrainedImpersonation                         = "ConstrainedImpersonation"
-	DRAResourceClaimGranularStatusAuthorization      = "DRAResourceClaimGranularStatusAuthorization"
-	KubeletServiceAccountTokenForCredentialProviders = "KubeletServiceAccountTokenForCredentialProviders"
-	RemoteRequestHeaderUID                           = "RemoteRequestHeaderUID"
-	TokenRequestServiceAccountUIDValidation          = "TokenRequestServiceAccountUIDValidation"
+	AllowInsecureKubeletCertificateSigningRequests      = "AllowInsecureKubeletCertificateSigningRequests"
+	AllowParsingUserUIDFromCertAuth                     = "AllowParsingUserUIDFromCertAuth"
+	AuthorizePodWebsocketUpgradeCreatePermission        = "AuthorizePodWebsocketUpgradeCreatePermission"
+	ConstrainedImpersonation                            = "ConstrainedImpersonation"
+	DRAResourceClaimGranularStatusAuthorization         = "DRAResourceClaimGranularStatusAuthorization"
+	KubeletServiceAccountTokenForCredentialProviders    = "KubeletServiceAccountTokenForCredentialProviders"
+	RemoteRequestHeaderUID                              = "RemoteRequestHeaderUID"
+	StructuredAuthenticationConfigurationEgressSelector = "StructuredAuthenticationConfigurationEgressSelector"
+	StructuredAuthenticationConfigurationJWKSMetrics    = "StructuredAuthenticationConfigurationJWKSMetrics"
+	TokenRequestServiceAccountUIDValidation             = "TokenRequestServiceAccountUIDValidation"
 )
 
 func switchable(name string) bool {
@@ -122,6 +130,9 @@ func switchable(name string) bool {
 		AllowInsecureKubeletCertificateSigningRequests, AllowParsingUserUIDFromCertAuth, AuthorizePodWebsocketUpgradeCreatePermission,
 		ConstrainedImpersonation, TokenRequestServiceAccountUIDValidation, RemoteRequestHeaderUID,
 		KubeletServiceAccountTokenForCredentialProviders, DRAResourceClaimGranularStatusAuthorization,
+		StorageVersionHash, RestartAllContainersOnContainerExits, SELinuxMount, OpenAPIEnums,
+		TranslateStreamCloseWebsocketRequests, PortForwardWebsockets,
+		StructuredAuthenticationConfigurationEgressSelector, StructuredAuthenticationConfigurationJWKSMetrics,
 	}, name)
 }
 

@@ -48,8 +48,8 @@ func TestWhatIsAsked(t *testing.T) {
 		"AllBeta=false":                     {"AllBeta=false", false},
 		"AllBeta=false,ComponentFlagz=true": {"AllBeta=false", true},
 		"WatchList=true,AllAlpha=false":     {"", true}, // what kanzen does anyway
-		"OpenAPIEnums=false,APIServingWithRoutine=true": {"APIServingWithRoutine=true OpenAPIEnums=false", true},
-		"ComponentFlagz=false,ComponentFlagz=true":      {"", true},
+		"LoggingBetaOptions=false,APIServingWithRoutine=true": {"APIServingWithRoutine=true LoggingBetaOptions=false", true},
+		"ComponentFlagz=false,ComponentFlagz=true":            {"", true},
 	} {
 		s, err := Parse(strings.Split(value, ";"), Now())
 		if err != nil {

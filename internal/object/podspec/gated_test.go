@@ -128,3 +128,47 @@ func TestCompletePodResources(t *testing.T) {
 		t.Errorf("limits without the gate: %v", l)
 	}
 }
+
+// TestGatesOfValues asks for values of fields that come with a gate: of new pods, and of pods that had such a value.
+func TestGatesOfValues(t *testing.T) {
+	const (
+		rule    = `restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [1]}}]`
+		plain   = `restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]`
+		all     = `{containers: [{name: a, image: a, restartPolicy: Never, ` + rule + `}]}`
+		sidecar = `{initContainers: [{name: b, image: b, restartPolicy: Always, ` + plain + `}]}`
+		mount   = `{securityContext: {seLinuxChangePolicy: MountOption}}`
+		restart = "RestartAllContainersOnContainerExits=false"
+		selinux = "SELinuxMount=false"
+	)
+	for _, c := range []struct {
+		name, flag, old, spec string
+		want                  []string
+	}{
+		{"restart of all", "", "", all, nil},
+		{"restart of all, off", restart, "", all, []string{"spec.containers[0].restartPolicyRules[0].action NotSupported"}},
+		{"restart of all, off, as before", restart, all, all, nil},
+		{"restart of all, off, after a sidecar's rules", restart, sidecar, all, nil},
+		{"restart of one, off", restart, "", `{containers: [{name: a, image: a, restartPolicy: Never, ` + plain + `}]}`, nil},
+		{"rules of a sidecar", "", "", sidecar, nil},
+		{"rules of a sidecar, off", restart, "", sidecar, []string{"spec.initContainers[0].restartPolicyRules Forbidden"}},
+		{"rules of a sidecar, off, as before", restart, sidecar, sidecar, nil},
+		{"a sidecar, off", restart, "", `{initContainers: [{name: b, image: b, restartPolicy: Always}]}`, nil},
+		{"SELinux by mount option", "", "", mount, nil},
+		{"SELinux by mount option, off", selinux, "", mount, []string{"spec.securityContext.seLinuxChangePolicy NotSupported"}},
+		{"SELinux by mount option, off, as before", selinux, mount, mount, nil},
+		{"SELinux recursively, off", selinux, "", `{securityContext: {seLinuxChangePolicy: Recursive}}`, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var old *corev1.PodSpec
+			if c.old != "" {
+				old = &gatedPod(t, c.old).Spec
+			}
+			p := gatedPod(t, c.spec)
+			o := OptionsFor(gates(t, c.flag), old, nil)
+			o.Pod = true
+			if got := faults(ValidateSpec(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), o)); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, not %q", got, c.want)
+			}
+		})
+	}
+}

@@ -38,6 +38,7 @@ type Options struct {
 	AllowHostNetworkWithUserNamespaces bool
 	AllowDevicesWithUserNamespaces     bool
 	AllowRestartOnResizeInInit         bool
+	AllowRestartAll                    bool
 	AllowInvalidDeletionCost           bool
 
 	// oldResponders are the eviction responders of the spec that is replaced.
@@ -100,9 +101,14 @@ func OptionsFor(p Policy, old *corev1.PodSpec, oldMeta *metav1.ObjectMeta) Optio
 		o.AllowHostNetworkWithUserNamespaces = old.HostNetwork
 		o.AllowDevicesWithUserNamespaces = anyContainer(old, func(c *corev1.Container) bool { return len(c.VolumeDevices) > 0 })
 	}
+	o.AllowRestartAll = RestartsAll(old)
 	for i := range old.InitContainers {
-		if c := &old.InitContainers[i]; !IsSidecar(c) && restartsOnResize(c) {
+		c := &old.InitContainers[i]
+		if !IsSidecar(c) && restartsOnResize(c) {
 			o.AllowRestartOnResizeInInit = true
+		}
+		if IsSidecar(c) && len(c.RestartPolicyRules) > 0 { // these came with the same feature
+			o.AllowRestartAll = true
 		}
 	}
 	o.oldResponders = old.EvictionResponders

@@ -195,7 +195,6 @@ func TestRatchet(t *testing.T) {
 		{"token path", `{volumes: [{name: t, projected: {sources: [{serviceAccountToken: {path: ../t}}]}}]}`},
 		{"sysctl of the node", `{hostNetwork: true, securityContext: {sysctls: [{name: net.core.somaxconn, value: "1"}]}}`},
 		{"comparing toleration", `{tolerations: [{key: a, operator: Gt, value: "1"}]}`},
-		{"SELinux policy", `{securityContext: {seLinuxChangePolicy: MountOption}}`},
 		{"node's network with own users", `{hostNetwork: true, hostUsers: false}`},
 		{"half a huge page", `{containers: [{name: a, image: a, resources: {limits: {hugepages-2Mi: 1Mi, cpu: 1}, requests: {hugepages-2Mi: 1Mi}}}]}`},
 	}

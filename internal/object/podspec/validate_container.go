@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/object/rules"
 )
 
@@ -45,7 +46,7 @@ func (v *validator) containers(e rules.Errors) {
 		}
 		names[c.Name] = true
 		v.running(c, item)
-		restartRules(c, false, item)
+		v.restartRules(c, false, item)
 		hostPorts(c, ports, item)
 	}
 }
@@ -61,7 +62,7 @@ func (v *validator) initContainers(e rules.Errors) {
 	for i := range v.spec.InitContainers {
 		c, item := &v.spec.InitContainers[i], e.Item(i)
 		v.container(c, item)
-		restartRules(c, true, item)
+		v.restartRules(c, true, item)
 		if names[c.Name] {
 			item.Field("name").Duplicate(c.Name)
 		}
@@ -277,7 +278,17 @@ func requiredOneOfHere[T ~string](e rules.Errors, value T, allowed []T) {
 }
 
 // restartRules validates a container's restart policy and restart rules.
-func restartRules(c *corev1.Container, init bool, e rules.Errors) {
+func (v *validator) restartRules(c *corev1.Container, init bool, e rules.Errors) {
+	actions := restartRuleActions
+	if !v.AllowRestartAll && !v.Gates.Enabled(features.RestartAllContainersOnContainerExits) {
+		if init && IsSidecar(c) {
+			if len(c.RestartPolicyRules) > 0 {
+				e.Field("restartPolicyRules").Forbidden("restartPolicyRules are not allowed for init containers with restart policy Always")
+			}
+			return
+		}
+		actions = restartRuleActions[:1]
+	}
 	if c.RestartPolicy != nil {
 		rules.OneOf(e, "restartPolicy", *c.RestartPolicy, containerRestartPolicies)
 	} else if len(c.RestartPolicyRules) > 0 {
@@ -291,7 +302,7 @@ func restartRules(c *corev1.Container, init bool, e rules.Errors) {
 	}
 	for i, r := range c.RestartPolicyRules {
 		item := e.Field("restartPolicyRules").Item(i)
-		rules.OneOf(item, "action", r.Action, restartRuleActions)
+		rules.OneOf(item, "action", r.Action, actions)
 		codes := item.Field("exitCodes")
 		if r.ExitCodes == nil {
 			codes.Required("must be specified")

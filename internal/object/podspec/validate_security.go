@@ -67,7 +67,7 @@ func (v *validator) podSecurityContext(c *corev1.PodSecurityContext, e rules.Err
 	}
 	if p := c.SELinuxChangePolicy; p != nil {
 		allowed := seLinuxPolicies
-		if !v.AllowAnySELinuxChangePolicy {
+		if !v.AllowAnySELinuxChangePolicy && !v.Gates.Enabled(features.SELinuxMount) {
 			allowed = seLinuxPolicies[:1]
 		}
 		rules.OneOf(e, "seLinuxChangePolicy", *p, allowed)

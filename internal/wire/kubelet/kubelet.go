@@ -42,6 +42,9 @@ type Config struct {
 	ConnectTimeout, AnswerTimeout time.Duration
 	// BytesPerSecond bounds each direction of a stream; zero does not.
 	BytesPerSecond int64
+	// NoTranslation and NoTunnels pass websockets on to every kubelet as they are: those of commands, and those of forwarded
+	// ports (the gates TranslateStreamCloseWebsocketRequests and PortForwardWebsockets are off).
+	NoTranslation, NoTunnels bool
 	// Dial connects to the network of nodes, pods and services; nil: plainly.
 	Dial utilnet.DialFunc
 	// WriteError answers with an error.

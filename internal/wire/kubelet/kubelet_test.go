@@ -307,6 +307,39 @@ func TestKubeletSpeaksWebSocket(t *testing.T) {
 	}
 }
 
+// Without translation, websockets reach kubelets that do not say that they speak them, and are not counted.
+func TestPassedOnAsItIs(t *testing.T) {
+	const tunnelProtocol = "SPDY/3.1+portforward.k8s.io"
+	for _, c := range []struct {
+		path, protocol string
+		change         func(*Config)
+		asIs           bool
+	}{
+		{"/exec", protocolSocket, func(c *Config) { c.NoTranslation = true }, true},
+		{"/exec", protocolSocket, func(c *Config) { c.NoTunnels = true }, false},
+		{"/portforward", tunnelProtocol, func(c *Config) { c.NoTunnels = true }, true},
+		{"/portforward", tunnelProtocol, func(c *Config) { c.NoTranslation = true }, false},
+	} {
+		asked := make(chan string, 1)
+		w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+			asked <- r.Header.Get("Upgrade")
+			if conn, err := (&websocket.Upgrader{Subprotocols: []string{c.protocol}}).Upgrade(rw, r, nil); err == nil {
+				_ = conn.Close()
+			}
+		}, c.change)
+		conn, _, err := (&websocket.Dialer{Subprotocols: []string{c.protocol}}).DialContext(t.Context(), "ws"+strings.TrimPrefix(w.front.URL, "http")+c.path, nil)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if got := <-asked; (got == "websocket") != c.asIs {
+			t.Errorf("%s, as it is: %t: the kubelet was asked for %q", c.path, c.asIs, got)
+		}
+		if counted := testutil.CollectAndCount(w.metrics.sockets); (counted == 0) != c.asIs {
+			t.Errorf("%s, as it is: %t: %d were counted", c.path, c.asIs, counted)
+		}
+	}
+}
+
 // A log that is followed reaches the client as it comes, and ends at the kubelet when the client goes.
 func TestFollowedLog(t *testing.T) {
 	gone := make(chan struct{})

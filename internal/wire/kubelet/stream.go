@@ -69,7 +69,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, p *corev1.Pod, 
 	if err != nil {
 		return err
 	}
-	return s.serve(w, r, kind, l, l.url(q, kind, p.Namespace, p.Name, container), func(u *url.URL) (bool, error) {
+	return s.serve(w, r, kind, s.cfg.NoTranslation, l, l.url(q, kind, p.Namespace, p.Name, container), func(u *url.URL) (bool, error) {
 		if !asksFor(r, func(protocol string) bool { return protocol == protocolSocket }) {
 			return false, nil
 		}
@@ -91,7 +91,7 @@ func (s *Server) PortForward(w http.ResponseWriter, r *http.Request, p *corev1.P
 		}
 		q.Set("port", strings.Join(ports, ","))
 	}
-	return s.serve(w, r, "portforward", l, l.url(q, "portForward", p.Namespace, p.Name), func(u *url.URL) (bool, error) {
+	return s.serve(w, r, "portforward", s.cfg.NoTunnels, l, l.url(q, "portForward", p.Namespace, p.Name), func(u *url.URL) (bool, error) {
 		if !asksFor(r, isTunnel) {
 			return false, nil
 		}
@@ -99,17 +99,19 @@ func (s *Server) PortForward(w http.ResponseWriter, r *http.Request, p *corev1.P
 	})
 }
 
-// serve serves a stream: what the kubelet speaks as it is, otherwise through convert, which reports whether the request
-// was its to serve.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string, l *location, u *url.URL, convert func(*url.URL) (bool, error)) error {
+// serve serves a stream: what the kubelet speaks as it is, and all if asIs; otherwise through convert, which reports whether
+// the request was its to serve.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string, asIs bool, l *location, u *url.URL, convert func(*url.URL) (bool, error)) error {
 	leave, err := s.streams.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if l.sockets {
+	switch {
+	case asIs: // not counted: there was nothing to decide
+	case l.sockets:
 		s.metrics.sockets.WithLabelValues(kind, "proxied_to_kubelet").Inc()
-	} else {
+	default:
 		s.metrics.sockets.WithLabelValues(kind, "translated_at_apiserver").Inc()
 		if done, err := convert(u); done {
 			return err

@@ -41,8 +41,16 @@ func Parse(data []byte) (*apiserver.AuthenticationConfiguration, error) {
 	return c, nil
 }
 
-// Compile validates a configuration and compiles each issuer's expressions. disallowed are this server's own issuers.
-func Compile(c *apiserver.AuthenticationConfiguration, disallowed []string) ([]*oidc.Mapping, error) {
+// Rules are what a configuration is validated by.
+type Rules struct {
+	// Disallowed are this server's own issuers.
+	Disallowed []string
+	// NoEgress: issuers are not reached through proxies (the gate StructuredAuthenticationConfigurationEgressSelector is off).
+	NoEgress bool
+}
+
+// Compile validates a configuration and compiles each issuer's expressions.
+func (r Rules) Compile(c *apiserver.AuthenticationConfiguration) ([]*oidc.Mapping, error) {
 	root := field.NewPath("jwt")
 	if len(c.JWT) > maxIssuers {
 		return nil, field.ErrorList{field.TooMany(root, len(c.JWT), maxIssuers)}.ToAggregate()
@@ -62,7 +70,7 @@ func Compile(c *apiserver.AuthenticationConfiguration, disallowed []string) ([]*
 	issuers, discoveries := map[string]bool{}, map[string]bool{}
 	for i := range c.JWT {
 		j, at := &c.JWT[i], root.Index(i)
-		errs = append(errs, validateIssuer(&j.Issuer, disallowed, at.Child("issuer"))...)
+		errs = append(errs, r.validateIssuer(&j.Issuer, at.Child("issuer"))...)
 		m, wrong := compiler.Compile(j, at)
 		out, errs = append(out, m), append(errs, wrong...)
 		if issuers[j.Issuer.URL] {
@@ -79,13 +87,13 @@ func Compile(c *apiserver.AuthenticationConfiguration, disallowed []string) ([]*
 	return out, errs.ToAggregate()
 }
 
-func validateIssuer(i *apiserver.Issuer, disallowed []string, at *field.Path) field.ErrorList {
+func (r Rules) validateIssuer(i *apiserver.Issuer, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if i.URL == "" {
 		errs = append(errs, field.Required(at.Child("url"), ""))
 	} else {
-		if slices.Contains(disallowed, i.URL) {
-			errs = append(errs, field.Invalid(at.Child("url"), i.URL, fmt.Sprintf("URL must not overlap with disallowed issuers: %s", slices.Sorted(slices.Values(disallowed)))))
+		if slices.Contains(r.Disallowed, i.URL) {
+			errs = append(errs, field.Invalid(at.Child("url"), i.URL, fmt.Sprintf("URL must not overlap with disallowed issuers: %s", slices.Sorted(slices.Values(r.Disallowed)))))
 		}
 		errs = append(errs, validateURL(i.URL, at.Child("url"))...)
 	}
@@ -100,6 +108,9 @@ func validateIssuer(i *apiserver.Issuer, disallowed []string, at *field.Path) fi
 		if err := validateAuthority([]byte(ca)); err != nil {
 			errs = append(errs, field.Invalid(at.Child("certificateAuthority"), "<omitted>", err.Error()))
 		}
+	}
+	if i.EgressSelectorType != "" && r.NoEgress {
+		errs = append(errs, field.Invalid(at.Child("egressSelectorType"), i.EgressSelectorType, "egress selector is not supported when StructuredAuthenticationConfigurationEgressSelector feature gate is disabled"))
 	}
 	switch i.EgressSelectorType {
 	case "", apiserver.EgressSelectorControlPlane, apiserver.EgressSelectorCluster:

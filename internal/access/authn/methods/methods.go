@@ -54,6 +54,9 @@ type Config struct {
 	ClientCA func() *x509.CertPool
 	// NoCertUID takes no UID from client certificates (the gate AllowParsingUserUIDFromCertAuth is off).
 	NoCertUID bool
+	// NoIssuerEgress forbids issuers that are reached through a proxy, and NoKeyMetrics does not measure how issuers' keys are
+	// fetched (the gates StructuredAuthenticationConfigurationEgressSelector and ...JWKSMetrics are off).
+	NoIssuerEgress, NoKeyMetrics bool
 	// RequestHeader is the front proxy; nil: there is none.
 	RequestHeader *authn.RequestHeader
 
@@ -130,7 +133,7 @@ func New(cfg Config) (*Set, error) {
 
 // make creates the authenticators of a configuration's issuers.
 func (s *Set) make(c *apiserver.AuthenticationConfiguration) ([]*oidc.Authenticator, error) {
-	mappings, err := authnconfig.Compile(c, s.ServiceAccounts.Issuers)
+	mappings, err := authnconfig.Rules{Disallowed: s.ServiceAccounts.Issuers, NoEgress: s.NoIssuerEgress}.Compile(c)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +148,7 @@ func (s *Set) make(c *apiserver.AuthenticationConfiguration) ([]*oidc.Authentica
 			return nil, err
 		}
 		made, err := oidc.New(oidc.Options{Config: &c.JWT[i], Mapping: mappings[i], Algorithms: algorithms,
-			Dial: dial, Clock: s.Clock, Metrics: s.metrics, Log: s.Log})
+			Dial: dial, Clock: s.Clock, Metrics: s.metrics, NoKeyMetrics: s.NoKeyMetrics, Log: s.Log})
 		if err != nil {
 			return nil, err
 		}

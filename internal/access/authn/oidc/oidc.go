@@ -39,7 +39,9 @@ type Options struct {
 	Dial    utilnet.DialFunc
 	Clock   clock.WithTicker
 	Metrics *Metrics
-	Log     *slog.Logger
+	// NoKeyMetrics: fetches of the keys are not measured.
+	NoKeyMetrics bool
+	Log          *slog.Logger
 }
 
 // Authenticator authenticates the tokens of one issuer.
@@ -113,6 +115,10 @@ func (a *Authenticator) discover(ctx context.Context) error {
 	provider, err := gooidc.NewProvider(ctx, a.issuer)
 	if err != nil {
 		return err
+	}
+	if a.NoKeyMetrics { // then nobody asks the metadata for the URL of the keys before they are needed
+		a.verifier.Store(&verifier{provider.Verifier(a.verifierConfig()), a.Config.Issuer.Audiences})
+		return nil
 	}
 	var metadata struct {
 		Keys string `json:"jwks_uri"`

@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/user"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -268,6 +269,26 @@ func TestKeysAreFetchedOnce(t *testing.T) {
 	}
 	if i.fetches != 1 {
 		t.Errorf("keys were fetched %d times", i.fetches)
+	}
+}
+
+// Fetches of the keys are measured unless that is off; tokens are accepted anyway.
+func TestKeyMetrics(t *testing.T) {
+	i := newIssuer(t)
+	for off, want := range map[bool]int{false: 1, true: 0} {
+		o := i.authenticator(t, nil).Options
+		o.NoKeyMetrics, o.Metrics = off, NewMetrics(prometheus.NewRegistry(), "server", o.Clock)
+		a, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Run(t.Context())
+		if u, err := a.Authenticate(t.Context(), i.sign(t, jose.RS256, i.rsa, "rsa", i.claims(nil))); u == nil || err != nil {
+			t.Errorf("off %t: %v, %v", off, u, err)
+		}
+		if got := testutil.CollectAndCount(o.Metrics.fetches) + testutil.CollectAndCount(o.Metrics); got != 2*want {
+			t.Errorf("off %t: %d metrics of fetches", off, got)
+		}
 	}
 }
 
