@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,16 +82,46 @@ func (f *Fleet) event(h *hosted, kind, reason, message string) {
 	}
 }
 
-// tellEvents stores Events until ctx ends.
+// lastEvents is how long Events may take that wait to be stored when the server stops.
+const lastEvents = 2 * time.Second
+
+// keepEvents begins to store Events. What it returns is called when no more come, and waits until those are stored that there are.
+func (f *Fleet) keepEvents(ctx context.Context) (end func()) {
+	ctx, enough := context.WithCancel(context.WithoutCancel(ctx))
+	var told sync.WaitGroup
+	told.Go(func() { f.guard.Keep(ctx, "Events of planes", f.tellEvents) })
+	return func() {
+		enough()
+		told.Wait()
+	}
+}
+
+// tellEvents stores Events until ctx ends, and then those that wait.
 func (f *Fleet) tellEvents(ctx context.Context) {
+	storing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		<-f.on.Clock.After(lastEvents)
+		cancel()
+	})()
 	for {
 		select {
 		case e := <-f.events:
-			if err := f.root.create(ctx, "/api/v1/namespaces/"+e.Namespace+"/events", e); err != nil && ctx.Err() == nil {
-				f.log.Info("an Event of a plane could not be stored", "plane", e.InvolvedObject.Name, "reason", e.Reason, "message", e.Message, "error", err)
-			}
+			f.storeEvent(storing, e)
+			continue
 		case <-ctx.Done():
+		}
+		select {
+		case e := <-f.events:
+			f.storeEvent(storing, e)
+		default:
 			return
 		}
+	}
+}
+
+func (f *Fleet) storeEvent(ctx context.Context, e *corev1.Event) {
+	if err := f.root.create(ctx, "/api/v1/namespaces/"+e.Namespace+"/events", e); err != nil && ctx.Err() == nil {
+		f.log.Info("an Event of a plane could not be stored", "plane", e.InvolvedObject.Name, "reason", e.Reason, "message", e.Message, "error", err)
 	}
 }

@@ -113,6 +113,7 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	if err := f.own(ctx, root); err != nil {
 		return err
 	}
+	defer f.keepEvents(ctx)()
 	var all sync.WaitGroup
 	defer all.Wait()
 	if f.sealed != nil {
@@ -129,7 +130,6 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 	all.Go(func() { f.queue.Run(ctx, workers, f.keep) })
 	all.Go(func() { f.guard.Keep(ctx, "sleep of planes", f.tire) })
 	all.Go(func() { f.guard.Keep(ctx, "use of planes", f.observe) })
-	all.Go(func() { f.guard.Keep(ctx, "Events of planes", f.tellEvents) })
 	first := sync.OnceFunc(func() {
 		close(f.listed)
 		all.Go(func() { f.moves.Run(ctx, movesAtOnce, f.relocate) })
