@@ -1,6 +1,7 @@
 package test
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,6 +76,10 @@ func TestPlaneAndPeer(t *testing.T) {
 	file, back := filepath.Join(dir, "old.db"), filepath.Join(dir, "back.db")
 	kanzenSays(t, 0, "snapshot", "save", file, "--etcd-servers", etcd)
 	p := planesOf{serve(t, filepath.Join(dir, "data"), "--planes", addresses), t}
+	root := kubernetes.NewForConfigOrDie(p.config()).RESTClient()
+	within(t, 20*time.Second, "planes are served", func(ctx context.Context) bool {
+		return root.Get().AbsPath("/apis/planes.kanzen.io/v1/planes").Do(ctx).Error() == nil
+	})
 	if said, _ := kanzenSays(t, 0, "plane", "import", "old", file, "--data-dir", p.dir); !strings.Contains(said, "keys of other kinds left out") {
 		t.Errorf("what kube-apiserver keeps of itself: %s", said)
 	}
