@@ -108,28 +108,27 @@ func (s *Store) readable(ctx context.Context) bool {
 // changed. Otherwise these values would be served from memory until the next start, which then lacks them.
 func (s *Store) Recheck(ctx context.Context) {
 	for _, v := range s.allViews() {
-		switch lost, err := v.locked(ctx); {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			s.log.Error("it is not known whether all values can still be decrypted", "view", v.kind.Prefix, "error", err)
-		case lost:
+		if v.kind.Transformer != nil && v.stale(ctx) {
 			v.reset()
 		}
 	}
 }
 
-// locked reports whether a value can no longer be decrypted that the view still has.
-func (v *View) locked(ctx context.Context) (lost bool, err error) {
-	if items, _ := v.Len(); v.kind.Transformer == nil || items == 0 {
-		return false, nil
+// stale reports whether the view may hold a value that can no longer be decrypted. A load that is under way may have read some with the
+// former keys. Values that come later are decrypted as they come.
+func (v *View) stale(ctx context.Context) (stale bool) {
+	v.mu.Lock()
+	state := v.state
+	v.mu.Unlock()
+	if state != loaded {
+		return state == loading
 	}
 	asked := func(began time.Time, err error) { v.asked(etcdList, began, err) }
-	_, err = v.store.all(ctx, v.etcdPrefix, asked, func(k kv.KeyValue) bool {
-		lost = v.item(ctx, k).Err != nil && v.has(string(k.Key[len(v.etcdPrefix):]))
-		return !lost && ctx.Err() == nil
+	_, err := v.store.all(ctx, v.etcdPrefix, asked, func(k kv.KeyValue) bool {
+		stale = v.item(ctx, k).Err != nil && v.has(string(k.Key[len(v.etcdPrefix):]))
+		return !stale && ctx.Err() == nil
 	})
-	return lost, err
+	return stale || err != nil && ctx.Err() == nil
 }
 
 // has reports whether the view has a value at a key.

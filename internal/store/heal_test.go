@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -118,6 +119,47 @@ func TestRecheck(t *testing.T) {
 	s.heal(t.Context())
 	if err := read(); err != nil {
 		t.Errorf("its key is back, and it is not: %v", err)
+	}
+}
+
+// slowly is a Transformer whose first reading waits until it may go on with what it has found.
+type slowly struct {
+	*locked
+	first            sync.Once
+	reading, release chan struct{}
+}
+
+func (s *slowly) FromStorage(ctx context.Context, key string, b []byte) ([]byte, bool, error) {
+	value, stale, err := s.locked.FromStorage(ctx, key, b)
+	s.first.Do(func() {
+		close(s.reading)
+		<-s.release
+	})
+	return value, stale, err
+}
+
+// TestRecheckWhileLoading takes the keys away while a view is loaded: what was read with them is not served.
+func TestRecheckWhileLoading(t *testing.T) {
+	l := &slowly{locked: &locked{}, reading: make(chan struct{}), release: make(chan struct{})}
+	l.open.Store(true)
+	s := run(t, memory.New(clock.RealClock{}))
+	create(t, s.View(Kind{Prefix: "things/"}), "ns/a", "1")
+	s.Forget(s.View(Kind{Prefix: "things/"}))
+	v := s.View(Kind{Prefix: "things/", Transformer: l})
+	done := make(chan error)
+	go func() {
+		_, err := v.Changed(t.Context()) // it loads the view
+		done <- err
+	}()
+	<-l.reading
+	l.open.Store(false)
+	s.Recheck(t.Context())
+	close(l.release)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if i, err := v.Get(t.Context(), "ns/a"); err != nil || !errors.Is(i.Err, errLocked) {
+		t.Errorf("it is served with the former key: %+v, %v", i, err)
 	}
 }
 
