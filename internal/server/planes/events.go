@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,38 +84,38 @@ func (f *Fleet) event(h *hosted, kind, reason, message string) {
 // lastEvents is how long Events may take that wait to be stored when the server stops.
 const lastEvents = 2 * time.Second
 
-// keepEvents begins to store Events. What it returns is called when no more come, and waits until those are stored that there are.
+// keepEvents stores Events until end is called, which waits for those that there are then.
 func (f *Fleet) keepEvents(ctx context.Context) (end func()) {
-	ctx, enough := context.WithCancel(context.WithoutCancel(ctx))
-	var told sync.WaitGroup
-	told.Go(func() { f.guard.Keep(ctx, "Events of planes", f.tellEvents) })
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // what the fleet does last is told too
+	enough, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		f.guard.Keep(ctx, "Events of planes", func(ctx context.Context) { f.tellEvents(ctx, enough) })
+	}()
 	return func() {
-		enough()
-		told.Wait()
+		close(enough)
+		select {
+		case <-told:
+		case <-f.on.Clock.After(lastEvents):
+		}
+		cancel()
+		<-told
 	}
 }
 
-// tellEvents stores Events until ctx ends, and then those that wait.
-func (f *Fleet) tellEvents(ctx context.Context) {
-	storing, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		<-f.on.Clock.After(lastEvents)
-		cancel()
-	})()
+// tellEvents stores Events until enough is closed, and then those that wait, unless ctx ends.
+func (f *Fleet) tellEvents(ctx context.Context, enough <-chan struct{}) {
 	for {
 		select {
 		case e := <-f.events:
-			f.storeEvent(storing, e)
+			f.storeEvent(ctx, e)
 			continue
-		case <-ctx.Done():
+		case <-enough:
 		}
-		select {
-		case e := <-f.events:
-			f.storeEvent(storing, e)
-		default:
-			return
+		for len(f.events) > 0 && ctx.Err() == nil { // nobody else takes them
+			f.storeEvent(ctx, <-f.events)
 		}
+		return
 	}
 }
 

@@ -196,6 +196,30 @@ func (g *ground) eventsOf(t *testing.T, plane string) []corev1.Event {
 	return list.Items
 }
 
+// A server that stops has stored all Events before.
+func TestLastEvents(t *testing.T) {
+	t.Parallel()
+	l := newLogs(t)
+	cfg := settings(t.TempDir())
+	g := startWith(t, cfg, l.given(nil))
+	g.create(t, "one", PlaneSpec{})
+	const n = 50
+	for range n {
+		g.event(g.find("one"), corev1.EventTypeNormal, "Told", "at the last moment")
+	}
+	g.stop()
+	g = startWith(t, cfg, l.given(nil))
+	told := 0
+	for _, e := range g.eventsOf(t, "one") {
+		if e.Reason == "Told" {
+			told++
+		}
+	}
+	if told != n {
+		t.Errorf("%d of %d Events are there", told, n)
+	}
+}
+
 // A plane has one Event for each time that another server gets it, which says from where and why.
 func TestEventsOfPlanes(t *testing.T) {
 	s := startSeveral(t, 2)
