@@ -75,7 +75,10 @@ func (deps Deps) templateUpdate(s *batchv1.JobSpec, old *batchv1.Job, e rules.Er
 	if deps.Pods.Gates.Enabled(features.MutableSchedulingDirectivesForSuspendedJobs) {
 		scheduling = idle
 	}
-	want := old.Spec.Template.DeepCopy()
+	want := &old.Spec.Template
+	if scheduling || resources {
+		want = want.DeepCopy()
+	}
 	if scheduling {
 		allowScheduling(&s.Template, want)
 	}
