@@ -67,8 +67,9 @@ func (w *write) decideRemoval(ctx context.Context, found *store.Item, options *m
 		return nil, err
 	}
 	if act == actRemove {
+		// What is removed is answered as it was stored: only a graceful deletion would have written it without these finalizers.
 		if w.R.Rules.Grace == nil {
-			obj.SetFinalizers(old.GetFinalizers()) // what is removed is what was stored; nothing was written without them
+			obj.SetFinalizers(old.GetFinalizers())
 		}
 		return &decision{found: found, act: actRemove, old: old, obj: obj}, nil
 	}
