@@ -78,6 +78,35 @@ func gatedPod(t *testing.T, spec string) *corev1.Pod {
 	return p
 }
 
+// The keys of a spread constraint may be in its selector where they are merged into it, and stay where they no longer are.
+func TestSpreadKeys(t *testing.T) {
+	p := gatedPod(t, `{topologySpreadConstraints: [{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [a],
+		labelSelector: {matchExpressions: [{key: a, operator: In, values: [b]}]}}]}`)
+	const refused = "spec.topologySpreadConstraints[0].matchLabelKeys[0] Invalid"
+	for _, c := range []struct {
+		off    string
+		stored bool
+		want   []string
+	}{
+		{"", false, nil},
+		{"MatchLabelKeysInPodTopologySpreadSelectorMerge", false, []string{refused}},
+		{"MatchLabelKeysInPodTopologySpreadSelectorMerge", true, nil},
+		{"MatchLabelKeysInPodTopologySpreadSelectorMerge=false,MatchLabelKeysInPodTopologySpread", true, []string{refused}},
+	} {
+		policy := Policy{}
+		if c.off != "" {
+			policy = gates(t, c.off+"=false")
+		}
+		o := OptionsFor(policy, nil, nil)
+		if c.stored {
+			o = OptionsFor(policy, &p.Spec, &p.ObjectMeta)
+		}
+		if got := faults(ValidateSpec(&p.Spec, &p.ObjectMeta, field.NewPath("spec"), o)); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 // An old responder stays valid.
 func TestOldResponders(t *testing.T) {
 	p := gatedPod(t, `{evictionResponders: [{name: x.k8s.io/a, priority: 5}]}`)
