@@ -39,20 +39,12 @@ type settings struct {
 }
 
 func main() {
-	if err := mainStage(os.Args[1:]); err != nil {
-		if text := err.Error(); text != "" {
-			fmt.Fprintln(os.Stderr, text)
-		}
-		os.Exit(1)
-	}
+	machine.Main(mainStage)
 }
 
-// mainStage runs the stage that the arguments name. Each stage gets the flags of the first.
+// mainStage runs the stage that the arguments name.
 func mainStage(args []string) error {
-	name := "outer"
-	if len(args) > 1 && args[0] == "stage" {
-		name, args = args[1], args[2:]
-	}
+	name, args := machine.Chosen(args)
 	var s settings
 	var l layout
 	l.Group = cgroups

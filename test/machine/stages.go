@@ -107,6 +107,25 @@ func Initialize(stage string, args []string) error {
 	}
 }
 
+// Main is main of a program that runs in stages. It does not return.
+func Main(run func(args []string) error) {
+	if err := run(os.Args[1:]); err != nil {
+		if text := err.Error(); text != "" {
+			fmt.Fprintln(os.Stderr, text)
+		}
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Chosen returns the stage that arguments name, and its flags: those of the first stage, which is the outer one.
+func Chosen(args []string) (name string, flags []string) {
+	if len(args) > 1 && args[0] == "stage" {
+		return args[1], args[2:]
+	}
+	return "outer", args
+}
+
 // ErrSaid is the error of a stage that has already said what was wrong.
 var ErrSaid = errors.New("")
 
