@@ -89,8 +89,8 @@ type View struct {
 
 // objects are the objects of a write in one version.
 type objects struct {
-	object, old       runtime.Object
-	objectMap, oldMap map[string]any
+	object, old           runtime.Object
+	objectValue, oldValue any // as expressions see them
 }
 
 // Object returns the object in the view's version; nil if there is none.
@@ -117,9 +117,9 @@ var _ cel.Inputs = (*Inputs)(nil)
 func (in *Inputs) Input(name cel.Name) (any, error) {
 	switch name {
 	case cel.ObjectInput:
-		return asMap(in.object, &in.objectMap)
+		return seen(in.object, &in.objectValue), nil
 	case cel.OldObjectInput:
-		return asMap(in.old, &in.oldMap)
+		return seen(in.old, &in.oldValue), nil
 	case cel.ParamsInput:
 		return in.Params, nil
 	case cel.RequestInput:
@@ -141,27 +141,20 @@ func (in *Inputs) Input(name cel.Name) (any, error) {
 	return nil, nil
 }
 
-// asMap returns an object as expressions see it; nil is null.
-func asMap(obj runtime.Object, made *map[string]any) (any, error) {
-	if obj == nil {
-		return nil, nil
+// seen returns an object as expressions see it; nil is null.
+func seen(obj runtime.Object, value *any) any {
+	if obj != nil && *value == nil {
+		*value = Value(obj)
 	}
-	if *made == nil {
-		m, err := ToMap(obj)
-		if err != nil {
-			return nil, err
-		}
-		*made = m
-	}
-	return *made, nil
+	return *value
 }
 
-// ToMap returns an object as a tree of maps, which must not be changed.
-func ToMap(obj runtime.Object) (map[string]any, error) {
+// Value returns an object as expressions see it. It must not change while they use it.
+func Value(obj runtime.Object) any {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
-		return u.Object, nil
+		return u.Object
 	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	return cel.Typed(obj)
 }
 
 func (v *View) requestMap() (any, error) {

@@ -60,11 +60,7 @@ func (d *Deps) params(ctx context.Context, p *policy, b *binding, namespace stri
 	}
 	out := make([]param, 0, len(objs))
 	for _, obj := range objs {
-		value, err := expr.ToMap(obj)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, param{obj.GetNamespace(), obj.GetName(), value})
+		out = append(out, param{obj.GetNamespace(), obj.GetName(), expr.Value(obj)})
 	}
 	return out, nil
 }
