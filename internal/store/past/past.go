@@ -134,7 +134,7 @@ func (p *Past) open() (err error) {
 	// are there: each compaction writes all of a segment again, so that there are to be few.
 	o := &pebble.Options{DisableWAL: true, FS: p.FS, Lock: p.lock, CacheSize: 4 << 20, MemTableSize: 8 << 20, L0CompactionThreshold: 8,
 		FormatMajorVersion: pebble.FormatNewest, Logger: tree.Logger{Log: p.Logger, Broken: p.broken}, EventListener: p.broken.Listener()}
-	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	if p.tree, err = pebble.Open(p.Dir, o); err != nil {
 		return err
 	}

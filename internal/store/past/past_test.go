@@ -8,9 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -781,8 +783,28 @@ func BenchmarkRecord(b *testing.B) {
 			began := processorTime()
 			change(b.N)
 			b.ReportMetric(float64(processorTime()-began)/1e3/float64(b.N), "cpu-µs/op")
+			b.ReportMetric(float64(sizeOf(b, f.dir))/float64(n), "disk-B/op")
 		})
 	}
+}
+
+// sizeOf is how many bytes the files below a directory have.
+func sizeOf(b *testing.B, dir string) (n int64) {
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) { // a compaction has removed it
+			return nil
+		}
+		n += info.Size()
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
 
 func processorTime() int64 {
