@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"testing"
-
 )
 
 // policyExpressions are what policies ask in clusters (those of bench/admission.go).

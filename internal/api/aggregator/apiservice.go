@@ -63,7 +63,7 @@ func (s *Server) newService(ctx context.Context, i *store.Item) (*registered, er
 		return nil, err
 	}
 	out := &service{
-		name: a.Name, GroupVersion: schema.GroupVersion{Group: a.Spec.Group, Version: a.Spec.Version}, uid: a.UID, revision: i.Rev,
+		name: i.Name(), GroupVersion: schema.GroupVersion{Group: a.Spec.Group, Version: a.Spec.Version}, uid: a.UID, revision: i.Rev,
 		groupPriority: a.Spec.GroupPriorityMinimum, versionPriority: a.Spec.VersionPriority,
 		managed: a.Labels[managedLabel], local: a.Spec.Service == nil,
 	}

@@ -75,6 +75,9 @@ func (s *Server) put(ctx context.Context, r *registered, c *changes) {
 		s.claimLocked(ctx, v, key, old, c)
 	}
 	s.services[v.name] = v
+	if old != nil && old.Group != v.Group { // its name says the group, but not if somebody wrote into the storage
+		s.leaveGroupLocked(old)
+	}
 	if s.byGroup[v.Group] == nil {
 		s.byGroup[v.Group] = map[string]bool{}
 	}
@@ -142,6 +145,14 @@ func (s *Server) leaveLocked(v *service, freed bool, c *changes) {
 	}
 }
 
+// leaveGroupLocked takes an APIService from those of its group. s.mu is held.
+func (s *Server) leaveGroupLocked(v *service) {
+	delete(s.byGroup[v.Group], v.name)
+	if len(s.byGroup[v.Group]) == 0 {
+		delete(s.byGroup, v.Group)
+	}
+}
+
 // remove removes an APIService from the index.
 func (s *Server) remove(name string, c *changes) {
 	s.mu.Lock()
@@ -151,10 +162,7 @@ func (s *Server) remove(name string, c *changes) {
 		return
 	}
 	delete(s.services, name)
-	delete(s.byGroup[v.Group], name)
-	if len(s.byGroup[v.Group]) == 0 {
-		delete(s.byGroup, v.Group)
-	}
+	s.leaveGroupLocked(v)
 	if v.backend != nil {
 		s.leaveLocked(v, true, c)
 	}
