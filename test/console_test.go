@@ -308,6 +308,9 @@ func TestConsole(t *testing.T) {
 			return -1
 		}, strings.SplitN(view.hash, "?", 2)[0]) + map[bool]string{true: "-refused"}[strings.Contains(view.hash, "code=")] + map[bool]string{true: "-groups"}[strings.Contains(view.hash, "by=")])
 	}
+	b.shows("#/storage", "The largest objects", "evil")
+	got(b, chromedp.Evaluate[bool](`(document.querySelector('section[aria-label="In the database"]').scrollIntoView(), true)`))
+	b.picture("space")
 	b.shows("#/requests?verb=create&code=201&resource=configmaps", "create")
 	b.click("#main tbody a")
 	b.awaits("a request", "#main", "Its way", "etcd", "admission: webhook h/h.example.com", "audit ID", "Created", "Others like it", "that end with 201")

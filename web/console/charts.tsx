@@ -69,15 +69,20 @@ export function Charts({ titles, range = null, onRange }: ChartsProps) {
   </section>;
 }
 
-// called is what a line is called: the level or kind, or which of the server's values it has.
-function called(name: string): string {
+// called is what a line is called: the level or kind (without its group: the whole name stands in tables), or which of the server's values it has.
+function called(name: string, family?: string): string {
   const of = name.slice(name.indexOf('.') + 1);
-  return of === 'inUse' ? 'in use' : of;
+  return of === 'inUse' ? 'in use' : family === 'kinds' ? of.split('.')[0]! : of;
 }
 
-// linesOf makes lines of series: those of a whole that are always 0 are left out.
-function linesOf(kind: Kind, all: TimeSeries[]): Line[] {
-  return all.map((s, n) => ({ name: called(s.metadata.name), colour: kind.bad ? `--b${n % 2}` : `--s${n % 8}`, values: s.values.map(v => kind.sparse && v === 0 ? null : v) }))
+// mostLines is how many lines a chart has: there are as many colours.
+const mostLines = 8;
+
+// linesOf makes lines of series: those of a whole that are always 0 are left out, and of a family those that are small now.
+function linesOf(kind: Kind, every: TimeSeries[]): Line[] {
+  const now = (s: TimeSeries) => s.values.at(-1) ?? 0, sum = (s: TimeSeries) => s.values.reduce((a, b) => a + b, 0);
+  const all = kind.family ? every.toSorted((a, b) => now(b) - now(a) || sum(b) - sum(a)).slice(0, mostLines) : every;
+  return all.map((s, n) => ({ name: called(s.metadata.name, kind.family), colour: kind.bad ? `--b${n % 2}` : `--s${n % 8}`, values: s.values.map(v => kind.sparse && v === 0 ? null : v) }))
     .filter(l => !kind.stacked || l.values.some(v => v));
 }
 
@@ -100,10 +105,10 @@ function Chart({ kind, all, range, brushed }: { kind: Kind; all: TimeSeries[]; r
   }, [kind, made, brushed]);
   useEffect(() => { plot.current?.set(times, lines, range); }, [times, lines, range, made]);
   if (!made) return kind.family ? <figure><figcaption title={kind.about}>{kind.title}</figcaption><p class="dim">None in the last hour.</p></figure> : null;
-  const last = times.length - 1, n = at === null || at > last ? last : at, told = (v: number | null | undefined) => v === null || v === undefined ? '–' : kind.show(v);
+  const last = times.length - 1, when = at === null || at > last ? last : at, told = (v: number | null | undefined) => v === null || v === undefined ? '–' : kind.show(v);
   const spoken = `${kind.title}, the last ${Math.max(1, Math.round((times[last]! - times[0]!) / 60))} minutes; now ${lines.map(l => `${l.name} ${told(l.values[last])}`).join(', ') || 'nothing'}`;
   return <figure><figcaption title={kind.about}>{kind.title}</figcaption>
     <div class="plot" ref={node} role="img" aria-label={spoken} />
-    <p class="legend"><span class="dim">{n === last && at === null ? 'now' : new Date(times[n]! * 1000).toTimeString().slice(0, 8)}</span>
-      {lines.map(l => <Fragment key={l.name}> <span class="entry"><span class={`key ${l.colour.slice(2)}`} /> {l.name} {told(l.values[n])}</span></Fragment>)}</p></figure>;
+    <p class="legend"><span class="dim">{when === last && at === null ? 'now' : new Date(times[when]! * 1000).toTimeString().slice(0, 8)}</span>
+      {lines.map((l, n) => <Fragment key={n}> <span class="entry" title={l.name}><span class={`key ${l.colour.slice(2)}`} /> {l.name} {told(l.values[when])}</span></Fragment>)}</p></figure>;
 }

@@ -36,7 +36,7 @@ function One({ f }: { f: Finding }) {
   const [open, set] = useState(f.severity === 'Error');
   const facts = [['Impact', f.impact], ['Cause', f.cause], ...(f.evidence ?? []).map(text => ['Seen', text])].filter(([, text]) => text);
   return <li class={f.severity.toLowerCase()}><details open={open} onToggle={e => set(e.currentTarget.open)}>
-    <summary data-key={f.metadata.name}><b class={f.severity === 'Error' ? 'bad' : undefined}>{f.severity}</b> {f.summary}<span class="dim" title={second(f.since)}> for {ago(f.since)}</span></summary>
+    <summary data-key={f.metadata.name}><b class={f.severity === 'Error' ? 'bad' : f.severity === 'Warning' ? 'warn' : 'dim'}>{f.severity}</b> {f.summary}<span class="dim" title={second(f.since)}> for {ago(f.since)}</span></summary>
     <dl>
       {facts.map(([what, text], n) => <Fragment key={n}><dt>{what}</dt><dd>{text}</dd></Fragment>)}
       {f.requests?.length ? <><dt>Requests</dt><dd>{f.requests.map(r => <Fragment key={r}><a href={hash('request', { name: r })}>{r}</a> </Fragment>)}</dd></> : null}

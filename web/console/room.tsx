@@ -1,7 +1,7 @@
 // What takes the room of the database, by kind and namespace, and what has grown.
 
 import { useState } from 'preact/hooks';
-import { absent, space } from './api.ts';
+import { absent, Forgotten, space } from './api.ts';
 import { ago, bytes, count, hash, objectHash, second } from './format.ts';
 import type { Amount, Space } from './meta.ts';
 import { Breakable, Section, Table, type Column } from './parts.tsx';
@@ -41,7 +41,7 @@ export function Room() {
   const told = usePolled(async signal => {
     try { return { found: await space(since, signal), at: new Date().toISOString() }; } catch (e) {
       if (!absent(e)) throw e;
-      return { refused: e.message };
+      return { refused: e instanceof Forgotten ? 'the database is not in this server; kanzen space FILE looks at a snapshot of it' : e.message };
     }
   }, ['space', since, asked], 0);
   const s = told?.found, grown = Boolean(s?.since);
