@@ -25,7 +25,7 @@ export function Findings({ wanted }: { wanted?: string }) {
     (at.parentElement as HTMLDetailsElement).open = true;
     at.focus();
   }, [told]);
-  if (!told) return null;
+  if (!told) return <p class="dim">Looking for what is wrong…</p>;
   if (told.refused) return <p class="about">What is wrong now is not told to you: {told.refused}</p>;
   if (!told.all.length) return <p class="good">Nothing is wrong.</p>;
   return <div ref={node}><Section title="What is wrong now"><ol class="findings">{told.all.map(f => <One key={f.metadata.name} f={f} />)}</ol></Section></div>;
