@@ -172,7 +172,7 @@ function Place({ who }: { who: Who }) {
     return <><span id="where" title={who.version}>{who.recorded.server}</span><span id="until" title={`requests since ${moment(who.recorded.from)}`}>as saved at {second(who.recorded.to)}</span></>;
   }
   const context = sessionStorage.getItem('context');
-  return <>{context && <span id="context" title="The context of the kubeconfig that the link came from">{context}</span>}<span id="where" title={who.version}>{location.host}</span>{who.started && <span class="dim">up {ago(who.started)}</span>}<span id="version" title={who.version}>{who.version.replace(/\+\S+/, '')}</span></>;
+  return <>{context && <span id="context" title="The context of the kubeconfig that the link came from">{context}</span>}<span id="where" title={who.version}>{location.host}</span>{who.started && <span class="dim">up {ago(who.started)}</span>}<span id="version" title={who.version}>{who.version.replace(/^.*, /, '').replace(/\+\S+/, '')}</span></>;
 }
 
 // Health says how many things are wrong, on each page.
