@@ -271,6 +271,9 @@ func TestConsole(t *testing.T) {
 	if who := b.text("#who"); who != "kubernetes-admin" {
 		t.Errorf("signed in as %q", who)
 	}
+	if context := b.text("#context"); context == "" {
+		t.Error("the header does not say which context of the kubeconfig it is")
+	}
 	if at := got(b, chromedp.Location()); strings.Contains(at, "code") {
 		t.Errorf("the code stands in the address: %s", at)
 	}
@@ -288,8 +291,8 @@ func TestConsole(t *testing.T) {
 		{"#/object?resource=configmaps&namespace=default&name=evil", []string{"<b>", "data.a", hostile, "Updated by"}},
 		{"#/webhooks", []string{"h/h.example.com", "validate", "configmaps"}},
 		{"#/watches", []string{"configmaps", "a=b", "evil/1"}},
-		{"#/levels", []string{"exempt", "catch-all", "workload-low"}},
-		{"#/storage", []string{"etcd-0", "configmaps", "revision"}},
+		{"#/levels", []string{"exempt", "catch-all", "workload-low", "Seats in use, by level", "global-default", "Refused a second, by level"}},
+		{"#/storage", []string{"etcd-0", "configmaps", "revision", "By kind and namespace", "default", "The largest objects", "evil", "Stored, by kind"}},
 		{"#/definitions", []string{"widgets.example.com", "v1"}},
 		{"#/controllers", []string{"apiservices", "mean wait"}},
 		{"#/map", []string{"kubectl/v1.36", "configmaps", "h/h.example.com"}},
@@ -305,6 +308,9 @@ func TestConsole(t *testing.T) {
 			return -1
 		}, strings.SplitN(view.hash, "?", 2)[0]) + map[bool]string{true: "-refused"}[strings.Contains(view.hash, "code=")] + map[bool]string{true: "-groups"}[strings.Contains(view.hash, "by=")])
 	}
+	b.shows("#/storage", "The largest objects", "evil")
+	got(b, chromedp.Evaluate[bool](`(document.querySelector('section[aria-label="In the database"]').scrollIntoView(), true)`))
+	b.picture("space")
 	b.shows("#/requests?verb=create&code=201&resource=configmaps", "create")
 	b.click("#main tbody a")
 	b.awaits("a request", "#main", "Its way", "etcd", "admission: webhook h/h.example.com", "audit ID", "Created", "Others like it", "that end with 201")
@@ -430,6 +436,9 @@ func TestConsoleWithoutRights(t *testing.T) {
 		if rows := b.text("#main tbody"); strings.TrimSpace(rows) != "" {
 			t.Errorf("%s shows %q", view, rows)
 		}
+	}
+	if code := got(b, chromedp.Evaluate[int]("fetch('/console/data/space').then(r => r.status)", chromedp.EvalAwaitPromise)); code != http.StatusForbidden {
+		t.Errorf("the space of the database: %d", code)
 	}
 	b.clean()
 }

@@ -51,7 +51,7 @@ func TestConsoleOfIncident(t *testing.T) {
 	for hash, texts := range map[string][]string{
 		"#/overview": {"requests a second", "configmaps"},
 		"#/requests": {"configmaps default/settings", "patch", "secrets default", "eve"},
-		"#/requests?verb=create&code=403&resource=secrets": {"secrets default", "Refused"},
+		"#/requests?verb=create&code=403&resource=secrets": {"secrets default", "eve (by kubernetes-admin)", "curl/8"},
 		"#/events": {"BackOff", "ConfigMap default/settings"}, "#/events?type=Normal": {"There are none."}, "#/writers": {"setup/1", "configmaps"},
 		"#/levels": {"exempt", "catch-all"}, "#/storage": {"etcd-0", "configmaps"}, "#/controllers": {"mean wait"},
 	} {

@@ -16,11 +16,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -82,6 +84,7 @@ func (k *kanzen) diagnosed(t *testing.T, check, severity string, parts ...string
 				if f.Since == "" || f.Metadata.Name == "" || len(f.Commands) == 0 {
 					t.Errorf("incomplete: %+v", f)
 				}
+				k.page.tells(t, f.Metadata.Name, append(parts, severity, "Try")...)
 				return f
 			}
 		}
@@ -93,6 +96,43 @@ func (k *kanzen) diagnosed(t *testing.T, check, severity string, parts ...string
 	}
 }
 
+// looksOn opens the console of a server beside a test, so that what is named there is looked for on its first page, too.
+func (k *kanzen) looksOn(t *testing.T) {
+	t.Helper()
+	var code struct{ Code string }
+	raw, err := k.insecure().RESTClient().Post().AbsPath("/console/codes").DoRaw(t.Context())
+	must(t, err)
+	must(t, json.Unmarshal(raw, &code))
+	b := browser(t, k.address)
+	b.open("https://"+k.address+"/console/#code="+code.Code, "#nav a[aria-current]")
+	b.finds("#health")
+	k.page = b
+}
+
+// insecure is a client that takes any certificate of the server.
+func (k *kanzen) insecure() *kubernetes.Clientset {
+	c := k.config()
+	c.TLSClientConfig = rest.TLSClientConfig{Insecure: true, CertData: c.CertData, KeyData: c.KeyData, CertFile: c.CertFile, KeyFile: c.KeyFile}
+	return kubernetes.NewForConfigOrDie(c)
+}
+
+// tells waits until the console's first page has a finding, whose name begins with one, with all parts of what is told of it.
+func (b *tab) tells(t *testing.T, name string, parts ...string) {
+	t.Helper()
+	if b == nil {
+		return
+	}
+	said := ""
+	for end := time.Now().Add(named); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		said = got(b, chromedp.Evaluate[string](fmt.Sprintf(`[...document.querySelectorAll('ol.findings summary')].filter(n => n.dataset.key.startsWith(%q)).map(n => n.closest('li').textContent).join('\n')`, name)))
+		all := said != "" && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(said, p) })
+		if all && (slices.Contains(parts, "Info") || b.text("#health") != "healthy") { // the header looks less often
+			return
+		}
+	}
+	t.Fatalf("the console does not tell of %s with %q: %q\n%s", name, parts, said, b.text("#main"))
+}
+
 func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
@@ -101,6 +141,7 @@ func configMap(name string) *corev1.ConfigMap {
 func TestDiagnoseAdmission(t *testing.T) {
 	t.Parallel()
 	k := serve(t, filepath.Join(t.TempDir(), "data"))
+	k.looksOn(t)
 	ctx, admin := t.Context(), k.as("", "setup", nil)
 	maps, hooks := k.as("", "writer", nil).CoreV1().ConfigMaps("default"), admin.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	refusing := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "canary", http.StatusInternalServerError) }))
@@ -223,6 +264,7 @@ func (k *kanzen) authority(t *testing.T) (*x509.Certificate, any) {
 func TestDiagnoseObjects(t *testing.T) {
 	t.Parallel()
 	k := serve(t, filepath.Join(t.TempDir(), "data"))
+	k.looksOn(t)
 	ctx, admin := t.Context(), k.as("", "setup", nil)
 	held := func(name string) *corev1.ConfigMap {
 		c := configMap(name)
@@ -325,6 +367,7 @@ func TestDiagnoseObjects(t *testing.T) {
 func TestDiagnoseAPIs(t *testing.T) {
 	t.Parallel()
 	k := serve(t, filepath.Join(t.TempDir(), "data"))
+	k.looksOn(t)
 	ctx, admin := t.Context(), k.as("", "setup", nil)
 	post := func(path string, obj any) {
 		t.Helper()
@@ -377,6 +420,7 @@ func TestDiagnoseAPIs(t *testing.T) {
 func TestDiagnoseClients(t *testing.T) {
 	t.Parallel()
 	k := serve(t, filepath.Join(t.TempDir(), "data"), "--max-requests-inflight=10", "--max-mutating-requests-inflight=10")
+	k.looksOn(t)
 	ctx, admin := t.Context(), k.as("", "setup", nil)
 	ca, caKey := k.authority(t)
 	cert, key := issued(t, pkix.Name{CommonName: "node-3", Organization: []string{"ops"}}, time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour), ca, caKey)
@@ -464,9 +508,8 @@ func TestDiagnoseMachine(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	k := serve(t, filepath.Join(dir, "data"), "--etcd-quota-backend-bytes=20971520", "--snapshot-schedule=@every 1s", "--snapshot-dir="+filepath.Join(dir, "file", "snapshots"),
 		"--tls-cert-file="+filepath.Join(dir, "tls.crt"), "--tls-private-key-file="+filepath.Join(dir, "tls.key"))
-	c := k.config()
-	c.TLSClientConfig = rest.TLSClientConfig{Insecure: true, CertData: c.CertData, KeyData: c.KeyData, CertFile: c.CertFile, KeyFile: c.KeyFile}
-	client := kubernetes.NewForConfigOrDie(c)
+	client := k.insecure()
+	k.looksOn(t)
 	check := func(name string, before func(), parts ...string) {
 		t.Helper()
 		text := ""
@@ -485,6 +528,7 @@ func TestDiagnoseMachine(t *testing.T) {
 			return strings.Contains(text, `"check":"`+name+`"`)
 		})
 		contains(t, text, parts...)
+		k.page.tells(t, strings.ToLower(name), parts...)
 	}
 	check("CertificateExpiring", func() {}, "--tls-cert-file of CN=serving", "expires soon")
 	check("SnapshotFailing", func() {}, "scheduled snapshots fail; none is known", "not a directory")

@@ -27,6 +27,7 @@ func TestDiagnoseSoon(t *testing.T) {
 	before := time.Now().Add(-72 * time.Hour).UTC()
 	must(t, os.WriteFile(filepath.Join(backups, "kanzen-"+before.Format("20060102T150405Z")+".db"), nil, 0o600))
 	k := serve(t, filepath.Join(dir, "data"), "--snapshot-schedule=@daily", "--snapshot-dir="+backups)
+	k.looksOn(t)
 	ctx, admin := t.Context(), k.as("", "setup", nil)
 
 	k.diagnosed(t, "SnapshotOld", "Warning", "a scheduled snapshot is late", before.Format("2006-01-02T"), "the server was down")

@@ -127,6 +127,7 @@ type kanzen struct {
 	lines   [3]string // what it greets with
 	address string
 	started time.Duration // from the start of the process to the greeting
+	page    *tab          // its console, if the test looks at it
 }
 
 var greeting = regexp.MustCompile(`https://(\S+)`)

@@ -75,6 +75,19 @@ func serverConfig(kubeconfig, dir, context string) (*rest.Config, string, error)
 	return c, namespace, err
 }
 
+// contextName is what the kubeconfig calls the place that is asked; "": it has no name for it.
+func (a *asking) contextName() string {
+	rules, err := kubeconfigRules(a.kubeconfig, a.dir)
+	if err != nil {
+		return ""
+	}
+	c, err := rules.Load()
+	if err != nil {
+		return ""
+	}
+	return cmp.Or(a.context, c.CurrentContext)
+}
+
 // namesKubeconfig says which file is meant, where an error speaks of none; explicit is what --kubeconfig names.
 func namesKubeconfig(err error, explicit string, paths ...string) error {
 	files := strings.Join(paths, ", ")

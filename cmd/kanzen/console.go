@@ -53,6 +53,9 @@ you press Ctrl-C.
 		if err != nil {
 			return err
 		}
+		if name := a.contextName(); name != "" { // what the viewer calls the cluster
+			link += "&context=" + url.QueryEscape(name)
+		}
 		print := s.fingerprint(cmd.Context())
 		if a.output == "json" {
 			return printJSON(cmd.OutOrStdout(), map[string]any{"link": link, "seconds": int(valid.Seconds()), "fingerprint": print})

@@ -15,6 +15,8 @@ type Credential struct {
 const (
 	CredentialCertificate = "certificate"
 	CredentialToken       = "token"
+	// CredentialBootstrapToken is what nodes join with, and use until they have a certificate.
+	CredentialBootstrapToken = "bootstrap token"
 )
 
 const (

@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/kanzen-io/kanzen/internal/access/authn"
 	"github.com/kanzen-io/kanzen/internal/access/authz"
+	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
 	"github.com/kanzen-io/kanzen/internal/base/version"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -15,12 +16,15 @@ import (
 type consolePage struct{ *console.Console }
 
 // console makes the page. It shows what the flight recorder knows, so without one there is none.
-func (b *base) console(f flight) consolePage {
+func (b *base) console(f flight, space bool) consolePage {
 	if !b.root.Console || f.Recorder == nil {
 		return consolePage{}
 	}
-	return consolePage{console.New(console.Config{Clock: b.process.Clock, WriteError: engine.RefuseRequest,
-		Version: "kanzen " + version.Kanzen + ", Kubernetes " + b.cfg.VersionInfo().GitVersion})}
+	c := console.Config{Clock: b.process.Clock, WriteError: engine.RefuseRequest, Version: "kanzen " + version.Kanzen + ", Kubernetes " + b.cfg.VersionInfo().GitVersion}
+	if space {
+		c.Space = snapshot.SpacePath
+	}
+	return consolePage{console.New(c)}
 }
 
 // consolePaths are those of the page; none if there is none.

@@ -283,13 +283,14 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(b.aggregates(agg), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
 	started = &debug.Health{Ready: health.Ready}
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
-	page := b.console(recorded)
+	room := b.space(history)
+	page := b.console(recorded, room != nil)
 	copies = b.forks(func() *server { return s }, authz.Require(authorizers))
 	root := (&root{
 		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(on.Root.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: on.Root.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
-		rewriter: b.rewriter(sealed), snapshots: b.snapshots(history), space: b.space(history), console: page.Console, forks: copies,
+		rewriter: b.rewriter(sealed), snapshots: b.snapshots(history), space: room, console: page.Console, forks: copies,
 		exports: seams.Exports, transfers: seams.Transfers,
 	}).begin()
 	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
@@ -314,7 +315,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		return nil, err
 	}
 	first.StorageVersions = versions
-	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, parts, found, backups, rails, history})
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, parts, found, backups, room, rails, history})
 	if err != nil {
 		return nil, err
 	}

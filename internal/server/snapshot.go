@@ -93,9 +93,13 @@ func (b *base) space(h *history) *snapshot.SpaceHandler {
 		if err != nil {
 			return nil, err
 		}
-		if out.Disk, err = snapshot.DiskOf(ctx, b.process.DB); err == nil && h != nil {
+		if out.Disk, err = b.databaseSize(ctx); err == nil && h != nil {
 			out.History = &snapshot.Kept{Disk: snapshot.DirBytes(h.Dir), Bytes: h.Size()}
 		}
 		return out, err
-	}, b.log)
+	}, b.process.Clock, b.log)
+}
+
+func (b *base) databaseSize(ctx context.Context) (*snapshot.Disk, error) {
+	return snapshot.DiskOf(ctx, b.process.DB)
 }

@@ -70,8 +70,9 @@ type runnables struct {
 	sealed         sealed
 	recorded       flight
 	parts          recorder.Parts
-	found          *findings.Engine    // nil: there is no flight recorder
-	backups        *snapshot.Scheduler // nil: none are scheduled
+	found          *findings.Engine       // nil: there is no flight recorder
+	backups        *snapshot.Scheduler    // nil: none are scheduled
+	space          *snapshot.SpaceHandler // nil: the database is elsewhere
 	guardrails     *webhook.Guardrails
 	history        *history // nil: none is kept
 }
@@ -159,6 +160,9 @@ func (b *base) work(p runnables) (work, error) {
 	w.upkeep = append(w.upkeep, p.history.work(b.log)...) // the tree of the history is opened once the server serves
 	if p.forks != nil {
 		w.upkeep = append(w.upkeep, task{"forks", quietly(p.forks.Run)})
+	}
+	if p.space != nil && p.recorded.Recorder != nil && b.root.Console {
+		w.upkeep = append(w.upkeep, task{"growth of the database", quietly(func(ctx context.Context) { p.space.Keep(ctx, b.process.Clock, b.databaseSize) })})
 	}
 	if p.backups != nil {
 		w.upkeep = append(w.upkeep, task{"scheduled snapshots", quietly(p.backups.Run)})

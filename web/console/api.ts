@@ -1,7 +1,7 @@
 // What the page asks the server. Each answer is what the API says to the viewer, or its refusal.
 
 import type { Controller, Datastore, Definition, Finding, ObjectHistory, PlaneServer, PlaneStat, PriorityLevel, Request, TimeSeries, TrafficStat, View, Watch, WebhookStat } from './answers.gen.ts';
-import type { GroupDiscovery, List, ObjectTable, Obj, RevisionList, WatchEvent, Who } from './meta.ts';
+import type { GroupDiscovery, List, ObjectTable, Obj, RevisionList, Space, WatchEvent, Who } from './meta.ts';
 import type { Named } from './format.ts';
 
 export class SignedOut extends Error {}
@@ -70,6 +70,9 @@ export function one<R extends keyof Recorded>(resource: R, name: string, signal?
 }
 
 export function who(signal?: AbortSignal): Promise<Who> { return read('whoami', {}, signal); }
+
+// space has the server look at all of its database, and compares with what there was an hour or a day before.
+export function space(since: '1h' | '24h', signal?: AbortSignal): Promise<Space> { return read('space', { since }, signal); }
 
 export function history(of: Named, signal?: AbortSignal): Promise<ObjectHistory> {
   return read('history', { group: of.group, resource: of.resource, namespace: of.namespace, name: of.name }, signal);

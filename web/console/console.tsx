@@ -89,12 +89,13 @@ function Page() {
   }), [recorded, trouble, askToSignIn]);
 
   const begin = useCallback(async () => {
-    const code = new URLSearchParams(location.hash.slice(1)).get('code');
+    const link = new URLSearchParams(location.hash.slice(1)), code = link.get('code');
     try {
       if (code) {
         history.replaceState(null, '', location.pathname); // it works once, and is nobody's business
         go('');
         await signIn('Kanzen-Console-Code', code);
+        sessionStorage.setItem('context', link.get('context') ?? '');
       }
       const who = await readWho();
       if (who.recorded) standStill(who.recorded.to);
@@ -138,6 +139,7 @@ function Page() {
   });
   const leave = async () => {
     try { await signOut(); } catch (e) { trouble(self, e); return; }
+    sessionStorage.removeItem('context');
     askToSignIn('');
   };
   const said = state.is === 'signin' ? state.why : spoken(troubles).text;
@@ -169,7 +171,8 @@ function Place({ who }: { who: Who }) {
   if (who.recorded) {
     return <><span id="where" title={who.version}>{who.recorded.server}</span><span id="until" title={`requests since ${moment(who.recorded.from)}`}>as saved at {second(who.recorded.to)}</span></>;
   }
-  return <><span id="where" title={who.version}>{location.host}</span>{who.started && <span class="dim">up {ago(who.started)}</span>}<span id="version" title={who.version}>{who.version}</span></>;
+  const context = sessionStorage.getItem('context');
+  return <>{context && <span id="context" title="The context of the kubeconfig that the link came from">{context}</span>}<span id="where" title={who.version}>{location.host}</span>{who.started && <span class="dim">up {ago(who.started)}</span>}<span id="version" title={who.version}>{who.version.replace(/^.*, /, '').replace(/\+\S+/, '')}</span></>;
 }
 
 // Health says how many things are wrong, on each page.

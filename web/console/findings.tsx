@@ -4,8 +4,8 @@ import { Fragment } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { denied, list } from './api.ts';
 import type { Finding } from './answers.gen.ts';
-import { Section } from './parts.tsx';
-import { hash, second } from './format.ts';
+import { Copied, Section } from './parts.tsx';
+import { ago, hash, second } from './format.ts';
 import { usePolled } from './view.ts';
 
 // Findings shows them. The one that is wanted is opened and gets the focus.
@@ -25,7 +25,7 @@ export function Findings({ wanted }: { wanted?: string }) {
     (at.parentElement as HTMLDetailsElement).open = true;
     at.focus();
   }, [told]);
-  if (!told) return null;
+  if (!told) return <p class="dim">Looking for what is wrong…</p>;
   if (told.refused) return <p class="about">What is wrong now is not told to you: {told.refused}</p>;
   if (!told.all.length) return <p class="good">Nothing is wrong.</p>;
   return <div ref={node}><Section title="What is wrong now"><ol class="findings">{told.all.map(f => <One key={f.metadata.name} f={f} />)}</ol></Section></div>;
@@ -36,11 +36,11 @@ function One({ f }: { f: Finding }) {
   const [open, set] = useState(f.severity === 'Error');
   const facts = [['Impact', f.impact], ['Cause', f.cause], ...(f.evidence ?? []).map(text => ['Seen', text])].filter(([, text]) => text);
   return <li class={f.severity.toLowerCase()}><details open={open} onToggle={e => set(e.currentTarget.open)}>
-    <summary data-key={f.metadata.name}><b class={f.severity === 'Error' ? 'bad' : undefined}>{f.severity}</b> {f.summary}<span class="dim"> since {second(f.since)}</span></summary>
+    <summary data-key={f.metadata.name}><b class={f.severity === 'Error' ? 'bad' : f.severity === 'Warning' ? 'warn' : 'dim'}>{f.severity}</b> {f.summary}<span class="dim" title={second(f.since)}> for {ago(f.since)}</span></summary>
     <dl>
       {facts.map(([what, text], n) => <Fragment key={n}><dt>{what}</dt><dd>{text}</dd></Fragment>)}
       {f.requests?.length ? <><dt>Requests</dt><dd>{f.requests.map(r => <Fragment key={r}><a href={hash('request', { name: r })}>{r}</a> </Fragment>)}</dd></> : null}
-      {(f.commands ?? []).map(c => <Fragment key={c}><dt>Try</dt><dd><code>{c}</code></dd></Fragment>)}
+      {(f.commands ?? []).map(c => <Fragment key={c}><dt>Try</dt><dd class="try"><code>{c}</code> <Copied label="Copy" text={c} /></dd></Fragment>)}
     </dl>
   </details></li>;
 }

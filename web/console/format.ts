@@ -12,12 +12,12 @@ export function ms(text?: string): number {
 export function time(m: number): string {
   if (!m) return '0';
   if (m < 1) return `${Math.round(m * 1000)} µs`;
-  if (m < 1000) return `${m < 10 ? m.toFixed(2) : m.toFixed(1)} ms`;
+  if (m < 1000) return `${m.toFixed(m < 10 ? 2 : m < 100 ? 1 : 0)} ms`;
   if (m < 120e3) return `${(m / 1e3).toFixed(2)} s`;
   return `${Math.round(m / 6e4)} min`;
 }
 
-export function rate(n: number): string { return n >= 100 ? Math.round(n).toLocaleString('en') : n >= 10 ? n.toFixed(1) : n.toFixed(2); }
+export function rate(n: number): string { return !n ? '0' : n >= 100 ? Math.round(n).toLocaleString('en') : n >= 10 ? n.toFixed(1) : n.toFixed(2); }
 
 export function bytes(n: number): string {
   const all = ['B', 'KiB', 'MiB', 'GiB'];

@@ -91,6 +91,24 @@ export interface Revision {
 
 export interface RevisionList { kind: string; since: string; items?: Revision[]; more?: boolean }
 
+// Amount counts what a kind, a namespace or a kind in a namespace has in the database.
+export interface Amount { name?: string; namespace?: string; objects: number; bytes: number; oldRecords: number; oldBytes: number; grown?: number }
+
+// Space says what takes the room of the database.
+export interface Space {
+  revision: number;
+  keys: number;
+  records: Amount;
+  resources: Amount[];
+  namespaces?: Amount[];
+  placed?: Amount[];
+  planes?: Amount[];
+  largest?: { key: string; bytes: number; resource?: string; namespace?: string; name?: string }[];
+  history?: { disk: number };
+  since?: string;
+  seconds: number;
+}
+
 // Who says who looks, and at what.
 export interface Who {
   user: string;

@@ -90,18 +90,20 @@ export function Table<R>({ caption, columns, rows, keyOf, sort, empty = 'Nothing
 }
 
 // Field is one of a form: a text, or a choice if it has options.
-export interface Field { name: string; label: string; size?: number; options?: string[]; none?: string }
+export interface Field { name: string; label: string; size?: number; options?: string[]; none?: string; more?: boolean }
 
-// Form shows fields with the values of the address, and calls done with what is in them.
+// Form shows fields, those of more only to who asks, with the values of the address, and calls done with what is in them.
 export function Form({ fields, values, action, done, children }: { fields: Field[]; values: { [name: string]: string | undefined }; action: string; done(values: { [name: string]: string }): void; children?: ComponentChildren }) {
+  const field = (f: Field) => <label key={f.name}>{f.label}{f.options
+    ? <select name={f.name}>{f.options.map(o => <option key={o} value={o} selected={(values[f.name] ?? '') === o}>{o || f.none || 'any'}</option>)}</select>
+    : <input name={f.name} defaultValue={values[f.name] ?? ''} size={f.size ?? 12} autocomplete="off" />}</label>;
   return <form onSubmit={e => {
     e.preventDefault();
     const filled = new FormData(e.currentTarget);
     done(Object.fromEntries(fields.map(f => [f.name, String(filled.get(f.name) ?? '').trim()])));
   }}>
-    {fields.map(f => <label key={f.name}>{f.label}{f.options
-      ? <select name={f.name}>{f.options.map(o => <option key={o} value={o} selected={(values[f.name] ?? '') === o}>{o || f.none || 'any'}</option>)}</select>
-      : <input name={f.name} defaultValue={values[f.name] ?? ''} size={f.size ?? 12} autocomplete="off" />}</label>)}
+    {fields.filter(f => !f.more).map(field)}
+    {fields.some(f => f.more) && <details class="more" open={fields.some(f => f.more && values[f.name])}><summary>More fields</summary><div>{fields.filter(f => f.more).map(field)}</div></details>}
     <button>{action}</button>{children}
   </form>;
 }

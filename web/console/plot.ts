@@ -93,10 +93,10 @@ export class Plot {
     const axis: Axis = { stroke: colour('--dim'), grid: { stroke: colour('--grid'), width: 1 }, ticks: { stroke: colour('--line'), width: 1, size: 4 }, font: '11px system-ui, sans-serif' };
     const series = lines.map((l): Series => ({ label: l.name, stroke: colour(l.colour), width: 1.5, fill: stacked ? colour(l.colour) : undefined, spanGaps: true, points: { show: u => u.data[0].length < 2 } }));
     return {
-      width: this.place.clientWidth, height, padding: [8, 8, 0, 0], legend: { show: false },
+      width: this.place.clientWidth, height, padding: [8, 24, 0, 0], legend: { show: false },
       scales: { x: { time: true, range: (_, from, to) => [Math.min(from, to - least), to] }, y: { range: (_, __, most) => [0, nice(most, binary)] } },
       axes: [{ ...axis, space: 70, size: 22, gap: 2, incrs: steps, values: (_, at, __, ___, step) => at.map(t => clock(t, step)) },
-        { ...axis, size: axisWidth, gap: 3, splits: (_, __, ___, most) => [0, most / 2, most], values: (_, at) => at.map(show) }],
+        { ...axis, size: axisWidth, gap: 3, splits: (_, __, ___, most) => [0, most / 2, most], values: (_, at) => at.map(v => brief(show(v))) }],
       series: [{}, ...series],
       cursor: { sync: { key: together.key }, y: false, drag: { x: true, y: false, setScale: false }, points: { size: 5 } },
       hooks: {
@@ -126,6 +126,9 @@ export class Plot {
     this.#band.style.width = `${Math.max(at(range.to) - from, 1)}px`;
   }
 }
+
+// brief leaves out zeros behind the point: on an axis they say nothing.
+function brief(text: string): string { return text.replace(/(\.\d*?)0+(?=\D|$)/, '$1').replace(/\.(?=\D|$)/, ''); }
 
 // nice is a round number that is not smaller: 1, 2 or 5 of a power of ten, or a power of two of bytes.
 function nice(v: number, binary = false): number {

@@ -10,12 +10,12 @@ import { target, who } from './timeline.tsx';
 import { usePolled, type ViewProps } from './view.ts';
 
 const fields: Field[] = [
-  { name: 'as', label: 'User' }, { name: 'user', label: 'Asked by' }, { name: 'verb', label: 'Verb', options: ['', 'get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'deletecollection'] },
-  { name: 'resource', label: 'Resource' }, { name: 'group', label: 'Group' }, { name: 'namespace', label: 'Namespace' }, { name: 'name', label: 'Name' },
-  { name: 'code', label: 'Code', size: 4 }, { name: 'kept', label: 'Kept as', options: ['', 'Write', 'Refused', 'Error', 'Slow', 'Sample'] },
+  { name: 'as', label: 'User' }, { name: 'user', label: 'Asked by', more: true }, { name: 'verb', label: 'Verb', options: ['', 'get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'deletecollection'] },
+  { name: 'resource', label: 'Resource' }, { name: 'group', label: 'Group', more: true }, { name: 'namespace', label: 'Namespace' }, { name: 'name', label: 'Name' },
+  { name: 'code', label: 'Code', size: 4 }, { name: 'kept', label: 'Kept as', more: true, options: ['', 'Write', 'Refused', 'Error', 'Slow', 'Sample'] },
 ];
-const own: Field = { name: 'own', label: 'Of this page', options: ['', 'too'], none: 'left out' };
-const range: Field[] = [{ name: 'from', label: 'From', size: 20 }, { name: 'to', label: 'To', size: 20 }];
+const own: Field = { name: 'own', label: 'Of this page', more: true, options: ['', 'too'], none: 'left out' };
+const range: Field[] = [{ name: 'from', label: 'From', size: 20, more: true }, { name: 'to', label: 'To', size: 20, more: true }];
 const all = [...fields, own, ...range];
 
 // Bounds of what is looked for.

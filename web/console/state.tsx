@@ -1,12 +1,13 @@
 // The state of the server's parts.
 
-import { useState } from 'preact/hooks';
+import { useContext, useState } from 'preact/hooks';
 import { list } from './api.ts';
 import type { Controller, Definition, PriorityLevel, View, Watch } from './answers.gen.ts';
 import { Charts } from './charts.tsx';
 import { bytes, count, hash, ms, now, resource, time } from './format.ts';
 import { Card, Form, Section, Table, type Column } from './parts.tsx';
-import { usePolled, type ViewProps } from './view.ts';
+import { Room } from './room.tsx';
+import { ShellContext, usePolled, type ViewProps } from './view.ts';
 
 function number<R>(name: string, of: (r: R) => number, more: Partial<Column<R>> = {}): Column<R> { return { name, of, number: true, show: count, ...more }; }
 
@@ -71,7 +72,7 @@ const levelColumns: Column<PriorityLevel>[] = [
 export function Levels() {
   const levels = usePolled(signal => list('prioritylevels', { limit: 500 }, signal), []);
   return <><h1>Priority levels</h1><p class="about">A request takes seats of its level, or waits in one of its queues. The sums are since the server started.</p>
-    <Charts titles={['Seats', 'Requests a second', 'Refused and failed a second']} onRange={(from, to) => { location.hash = hash('requests', { from, to }); }} />
+    <Charts titles={['Seats in use, by level', 'Waiting, by level', 'Refused a second, by level']} onRange={(from, to) => { location.hash = hash('requests', { from, to }); }} />
     <Table caption="Priority levels" columns={levelColumns} rows={levels?.items} keyOf={r => r.metadata.name} sort={1} empty="The server has no priority and fairness." /></>;
 }
 
@@ -82,6 +83,7 @@ const viewColumns: Column<View>[] = [
 ];
 
 export function Storage() {
+  const { recorded } = useContext(ShellContext);
   const told = usePolled(async signal => {
     const [stores, views] = await Promise.all([list('datastores', {}, signal), list('views', { fields: { costliest: 'true' }, limit: 200 }, signal)]);
     return { stores: stores.items, views: views.items };
@@ -91,9 +93,10 @@ export function Storage() {
       <Card name="one question takes">{time(ms(d.latency))}</Card><Card name={d.quota ? `of ${bytes(d.quota)}` : 'allocated'}>{bytes(d.bytes)}</Card>
       <Card name="free inside, for a defragmentation">{d.bytes ? `${Math.round(100 * (d.bytes - d.inUse) / d.bytes)} %` : '0'}</Card><Card name="revision">{count(d.revision)}</Card>
       <Card name="revisions behind">{count(Math.max(0, d.revision - d.seen))}</Card><Card name="compacted up to">{count(d.compacted)}</Card></div></Section>)}
-    <Charts titles={['Database', 'Changes a second', 'A question to the database']} onRange={(from, to) => { location.hash = hash('requests', { from, to }); }} />
-    <h2>By resource</h2><p class="about">The 100 that need most memory. What nobody has asked for is not in memory.</p>
-    <Table caption="Storage by resource" columns={viewColumns} rows={told?.views} keyOf={r => r.metadata.name} sort={3} /></>;
+    <Charts titles={['Database', 'Stored, by kind', 'Changes a second', 'A question to the database']} onRange={(from, to) => { location.hash = hash('requests', { from, to }); }} />
+    {!recorded && <Room />}
+    <h2>In memory</h2><p class="about">The 100 resources that need most memory. What nobody has asked for is not in memory.</p>
+    <Table caption="In memory, by resource" columns={viewColumns} rows={told?.views} keyOf={r => r.metadata.name} sort={3} /></>;
 }
 
 const definitionColumns: Column<Definition>[] = [

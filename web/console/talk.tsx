@@ -18,7 +18,7 @@ export function Talk() {
     const [asked, hooks] = await Promise.all(['ClientResource', 'ResourceWebhook'].map(by => list('trafficstats', { fields: { by }, limit: 500 }, signal)));
     return { asked: asked!.items, hooks: hooks!.items };
   }, []);
-  return <><h1>Who talks to whom</h1><p class="about">In the last minute: clients and controllers on the left, what they ask for, and the webhooks and policies that are asked about it. The thicker a line, the more requests; red ones have failures.</p>
+  return <><h1>Who talks to whom</h1><p class="about">In the last minute: clients and controllers on the left, what they ask for, and the webhooks and policies that are asked about it. The thicker a line, the more requests; red ones have failures, and webhooks with orange ones take a second or more.</p>
     <div class="scroll" tabIndex={0} role="region" aria-label="Picture">{told && <Picture asked={told.asked} hooks={told.hooks} />}</div>
     <h2>As a table</h2><Table caption="Clients and resources" columns={columns} rows={told?.asked} keyOf={r => r.metadata.name} sort={2} empty="No requests in the last minute." /></>;
 }
@@ -26,7 +26,7 @@ export function Talk() {
 type Place = readonly [column: 0 | 1 | 2, name: string];
 interface Edge { from: Place; to: Place; r: TrafficStat }
 
-const x = [220, 470, 780] as const, row = 24, width = 1000;
+const x = [220, 470, 780] as const, row = 24, width = 1000, letter = 6.8;
 
 function Picture({ asked, hooks }: { asked: TrafficStat[]; hooks: TrafficStat[] }) {
   const edges: Edge[] = [...asked.map((r): Edge => ({ from: [0, r.client ?? ''], to: [1, resource(r)], r })), ...hooks.map((r): Edge => ({ from: [1, resource(r)], to: [2, r.webhook ?? ''], r }))];
@@ -41,8 +41,8 @@ function Picture({ asked, hooks }: { asked: TrafficStat[]; hooks: TrafficStat[] 
     {edges.map((e, n) => {
       const a = at(e.from), b = at(e.to);
       if (!a || !b) return null;
-      const from = a[0] + (e.from[0] === 1 ? 205 : 4), to = b[0] - 4, half = (from + to) / 2;
-      return <path key={n} class={(e.r.failedPerSecond ?? 0) > 0 ? 'edge bad' : 'edge'} stroke-width={(1 + Math.log2(1 + e.r.perSecond)).toFixed(1)} d={`M${from},${a[1] - 4} C${half},${a[1] - 4} ${half},${b[1] - 4} ${to},${b[1] - 4}`}>
+      const from = a[0] + (e.from[0] === 1 ? Math.min(205, cut(e.from[1], 28).length * letter + 10) : 4), to = b[0] - 4, half = (from + to) / 2;
+      return <path key={n} class={(e.r.failedPerSecond ?? 0) > 0 ? 'edge bad' : e.from[0] === 1 && ms(e.r.p99) >= 1000 ? 'edge slow' : 'edge'} stroke-width={(1 + Math.log2(1 + e.r.perSecond)).toFixed(1)} d={`M${from},${a[1] - 4} C${half},${a[1] - 4} ${half},${b[1] - 4} ${to},${b[1] - 4}`}>
         <title>{`${e.from[1]} → ${e.to[1]}: ${rate(e.r.perSecond)} a second, p99 ${time(ms(e.r.p99))}`}</title></path>;
     })}
     {places.flatMap((p, column) => [...p].map(([name, n]) => {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -208,14 +209,15 @@ func TestBootstrapTokens(t *testing.T) {
 		name, token string
 		change      func(*corev1.Secret)
 		want        []string
+		over        bool
 	}{
 		{name: "good", want: []string{"system:bootstrappers"}},
 		{name: "groups", change: func(s *corev1.Secret) {
 			s.Data["auth-extra-groups"] = []byte("system:bootstrappers:z,system:bootstrappers:a,system:bootstrappers:z")
 		}, want: []string{"system:bootstrappers", "system:bootstrappers:a", "system:bootstrappers:z"}},
 		{name: "not yet expired", change: func(s *corev1.Secret) { s.Data["expiration"] = []byte(now.Add(time.Second).Format(time.RFC3339)) }, want: []string{"system:bootstrappers"}},
-		{name: "expired", change: func(s *corev1.Secret) { s.Data["expiration"] = []byte(now.Format(time.RFC3339)) }},
-		{name: "bad expiration", change: func(s *corev1.Secret) { s.Data["expiration"] = []byte("soon") }},
+		{name: "expired", over: true, change: func(s *corev1.Secret) { s.Data["expiration"] = []byte(now.Format(time.RFC3339)) }},
+		{name: "bad expiration", over: true, change: func(s *corev1.Secret) { s.Data["expiration"] = []byte("soon") }},
 		{name: "other secret", token: "abcdef.0123456789abcdee"},
 		{name: "other id", token: "abcdee.0123456789abcdef"},
 		{name: "not of the form", token: "ABCDEF.0123456789abcdef"},
@@ -235,8 +237,11 @@ func TestBootstrapTokens(t *testing.T) {
 		}
 		a := BootstrapTokens(secrets{"kube-system/bootstrap-token-abcdef": s}, audiences, clocktesting.NewFakePassiveClock(now))
 		got, err := a.AuthenticateToken(t.Context(), c.token, nil)
-		if err != nil {
+		if errors.Is(err, errBootstrapExpired) != c.over || err != nil && !c.over {
 			t.Errorf("%s: %v", c.name, err)
+		}
+		if got != nil && (got.Valid != nil) != (len(s.Data["expiration"]) > 0) {
+			t.Errorf("%s: valid %+v", c.name, got.Valid)
 		}
 		switch {
 		case (got != nil) != (c.want != nil):

@@ -3,6 +3,7 @@ package authn
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 const (
@@ -31,27 +34,68 @@ type Secrets interface {
 	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 }
 
+// errBootstrapExpired means that a bootstrap token is the right one, and its time is over. Clients and reviews are told what they are told of
+// every other token that is not known.
+var errBootstrapExpired = errors.New(errInvalidToken.Error())
+
 // BootstrapTokens accepts the tokens that nodes join with: ID.SECRET, stored in secrets of kube-system. They are valid
 // for the audiences.
 func BootstrapTokens(secrets Secrets, audiences []string, clk clock.PassiveClock) TokenAuthenticator {
-	return ForAudiences(audiences, func(ctx context.Context, token string) (user.Info, error) {
-		id, secret, ok := splitBootstrapToken(token)
-		if !ok {
-			return nil, nil
+	b := &bootstrapTokens{secrets: secrets, clock: clk}
+	b.find = ForAudiences(audiences, b.user)
+	return b
+}
+
+type bootstrapTokens struct {
+	secrets Secrets
+	clock   clock.PassiveClock
+	find    TokenAuthenticator
+}
+
+// AuthenticateToken is part of TokenAuthenticator.
+func (b *bootstrapTokens) AuthenticateToken(ctx context.Context, token string, audiences []string) (*Response, error) {
+	r, err := b.find.AuthenticateToken(ctx, token, audiences)
+	if r == nil || err != nil {
+		return r, err
+	}
+	id, _, _ := splitBootstrapToken(token)
+	if s, err := b.secrets.Secret(ctx, bootstrapNamespace, bootstrapSecretPrefix+id); err == nil {
+		if end := bootstrapEnd(s); !end.IsZero() {
+			r.Valid = &request.Credential{Kind: request.CredentialBootstrapToken, From: s.CreationTimestamp.Time, Until: end}
 		}
-		s, err := secrets.Secret(ctx, bootstrapNamespace, bootstrapSecretPrefix+id)
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("look up bootstrap token: %w", err)
-		}
-		groups, ok := bootstrapGroups(s)
-		if !ok || !bootstrapStands(s, id, secret, clk.Now()) {
-			return nil, nil
-		}
-		return &user.DefaultInfo{Name: bootstrapUserPrefix + id, Groups: groups}, nil
-	})
+	}
+	return r, nil
+}
+
+func (b *bootstrapTokens) user(ctx context.Context, token string) (user.Info, error) {
+	id, secret, ok := splitBootstrapToken(token)
+	if !ok {
+		return nil, nil
+	}
+	s, err := b.secrets.Secret(ctx, bootstrapNamespace, bootstrapSecretPrefix+id)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up bootstrap token: %w", err)
+	}
+	groups, ok := bootstrapGroups(s)
+	if !ok || !bootstrapStands(s, id, secret) {
+		return nil, nil
+	}
+	if end := bootstrapEnd(s); string(s.Data["expiration"]) != "" && !b.clock.Now().Before(end) {
+		return nil, errBootstrapExpired
+	}
+	return &user.DefaultInfo{Name: bootstrapUserPrefix + id, Groups: groups}, nil
+}
+
+// bootstrapEnd is when a token ends; zero: it has no end, or none that can be read.
+func bootstrapEnd(s *corev1.Secret) time.Time {
+	end, err := time.Parse(time.RFC3339, string(s.Data["expiration"]))
+	if err != nil {
+		return time.Time{}
+	}
+	return end
 }
 
 func splitBootstrapToken(token string) (id, secret string, ok bool) {
@@ -68,15 +112,9 @@ func isLowerAlphanumeric(s string) bool {
 	return true
 }
 
-func bootstrapStands(s *corev1.Secret, id, secret string, now time.Time) bool {
+func bootstrapStands(s *corev1.Secret, id, secret string) bool {
 	if s.DeletionTimestamp != nil || s.Type != bootstrapSecretType {
 		return false
-	}
-	if expiration := string(s.Data["expiration"]); expiration != "" {
-		end, err := time.Parse(time.RFC3339, expiration)
-		if err != nil || !now.Before(end) {
-			return false
-		}
 	}
 	return subtle.ConstantTimeCompare(s.Data["token-secret"], []byte(secret)) == 1 &&
 		string(s.Data["token-id"]) == id &&

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 
+	gooidc "github.com/coreos/go-oidc/v3/oidc"
+
 	"github.com/kanzen-io/kanzen/internal/access/authn/serviceaccount"
 )
 
@@ -18,11 +20,14 @@ func Refusal(r *http.Request, err error) (name, reason string) {
 		return r.TLS.PeerCertificates[0].Subject.CommonName, refusedCertificate(err)
 	}
 	var away net.Error
+	var over *gooidc.TokenExpiredError
 	switch {
 	case err == nil && r.Header.Get("Authorization") == "":
 		return "", ""
-	case errors.Is(err, serviceaccount.ErrExpired):
+	case errors.Is(err, serviceaccount.ErrExpired), errors.Is(err, errBootstrapExpired), errors.As(err, &over):
 		return "", "TokenExpired"
+	case errors.Is(err, serviceaccount.ErrMarkedInvalid):
+		return "", "TokenMarkedInvalid"
 	case errors.Is(err, context.Canceled):
 		return "", "" // the client has not waited for an answer
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &away):

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	gooidc "github.com/coreos/go-oidc/v3/oidc"
 	"k8s.io/apiserver/pkg/authentication/user"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -27,6 +28,8 @@ func TestRefusal(t *testing.T) {
 	clients, proxies := newAuthority(t), newAuthority(t)
 	errs := map[string]error{
 		"expired":   fmt.Errorf("verify: %w", serviceaccount.ErrExpired),
+		"oldlogin":  fmt.Errorf("verify: %w", &gooidc.TokenExpiredError{}),
+		"unused":    fmt.Errorf("verify: %w", serviceaccount.ErrMarkedInvalid),
 		"away":      &url.Error{Op: "Post", URL: "https://hook", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}},
 		"slow":      context.DeadlineExceeded,
 		"oldissuer": &url.Error{Op: "Get", URL: "https://issuer", Err: &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}}},
@@ -54,6 +57,8 @@ func TestRefusal(t *testing.T) {
 		"unknown authority":   {cert: cert(newAuthority(t), x509.ExtKeyUsageClientAuth, soon), wantName: "node-3", wantReason: "CertificateOfUnknownAuthority"},
 		"server certificate":  {cert: cert(clients, x509.ExtKeyUsageServerAuth, soon), wantName: "node-3", wantReason: "CertificateInvalid"},
 		"expired token":       {authorization: "Bearer expired", wantReason: "TokenExpired"},
+		"expired login":       {authorization: "Bearer oldlogin", wantReason: "TokenExpired"},
+		"unused token":        {authorization: "Bearer unused", wantReason: "TokenMarkedInvalid"},
 		"unknown token":       {authorization: "Bearer other", wantReason: "TokenInvalid"},
 		"bad token":           {authorization: "Bearer bad", wantReason: "TokenInvalid"},
 		"basic":               {authorization: "Basic VDpU", wantReason: "TokenInvalid"},

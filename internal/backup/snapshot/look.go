@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/process/config"
@@ -24,14 +25,20 @@ const SpacePath = "/kanzen/space"
 
 // SpaceHandler serves that, to one client at a time.
 type SpaceHandler struct {
-	look func(ctx context.Context) (*Space, error)
-	busy chan struct{}
-	log  *slog.Logger
+	look  func(ctx context.Context) (*Space, error)
+	clock clock.PassiveClock
+	busy  chan struct{} // holds one thing while somebody looks, who may use what is below
+	log   *slog.Logger
+
+	growth growth
+	last   []byte // the newest answer
+	at     time.Time
+	ago    time.Duration // with what last was compared
 }
 
 // NewSpaceHandler makes a SpaceHandler of what looks at the database.
-func NewSpaceHandler(look func(ctx context.Context) (*Space, error), log *slog.Logger) *SpaceHandler {
-	return &SpaceHandler{look: look, busy: make(chan struct{}, 1), log: log}
+func NewSpaceHandler(look func(ctx context.Context) (*Space, error), c clock.PassiveClock, log *slog.Logger) *SpaceHandler {
+	return &SpaceHandler{look: look, clock: c, busy: make(chan struct{}, 1), log: log}
 }
 
 // ServeHTTP answers with a Space. The error is a refusal.
@@ -45,25 +52,61 @@ func (h *SpaceHandler) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "space"}, r.Method)
 	}
+	recent, err := span(r, "recent", 0)
+	if err != nil {
+		return err
+	}
+	ago, err := span(r, "since", growthEvery)
+	if err != nil {
+		return err
+	}
+	text, err := h.find(r.Context(), recent, ago)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(text) // the client is gone if this fails
+	return nil
+}
+
+// span reads a parameter that is a time.
+func span(r *http.Request, name string, usual time.Duration) (time.Duration, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return usual, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("%s: %q is no duration: 1h, 30m", name, text))
+	}
+	return d, nil
+}
+
+// find looks at the space, and compares it with what there was some time ago. If somebody has looked recently, what that one was told will do.
+func (h *SpaceHandler) find(ctx context.Context, recent, ago time.Duration) ([]byte, error) {
 	select {
 	case h.busy <- struct{}{}:
 		defer func() { <-h.busy }()
 	default:
-		return apierrors.NewTooManyRequests("somebody else looks at the space right now", 5)
+		return nil, apierrors.NewTooManyRequests("somebody else looks at the space right now", 5)
 	}
-	found, err := h.look(r.Context())
+	if h.last != nil && h.ago == ago && h.clock.Since(h.at) < recent {
+		return h.last, nil
+	}
+	found, err := h.look(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	now := h.clock.Now()
+	h.growth.add(found, now, ago)
 	text, err := json.Marshal(found)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	h.log.Info("looked at the space of the database", "keys", found.Keys, "records", found.Records.Objects+found.Records.OldRecords, "seconds", found.Seconds)
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(text, '\n')) // the client is gone if this fails
-	return nil
+	h.last, h.at, h.ago = append(text, '\n'), now, ago
+	return h.last, nil
 }
 
 // Paced reads records at its leisure: it takes half of a core at most, so that a server has time for its requests.

@@ -29,6 +29,8 @@ type Space struct {
 	Other     Amount   `json:"other"`
 	// Namespaces have the objects of a namespace.
 	Namespaces []Amount `json:"namespaces,omitempty"`
+	// Placed have the objects of a resource in a namespace; those that take most of the room.
+	Placed []Amount `json:"placed,omitempty"`
 	// Planes have what belongs to a control plane of --planes: its name, or its UID if the name is not known.
 	Planes []Amount `json:"planes,omitempty"`
 	// Outside are keys outside of the prefix, by how they begin.
@@ -39,6 +41,8 @@ type Space struct {
 	Disk *Disk `json:"disk,omitempty"`
 	// History is what is kept beyond the compaction; nil: nothing is, or that is not known.
 	History *Kept `json:"history,omitempty"`
+	// Since is the time of the look with which this one was compared; nil: the server has not looked before.
+	Since *time.Time `json:"since,omitempty"`
 	// Seconds is how long it took to look.
 	Seconds float64 `json:"seconds"`
 }
@@ -47,6 +51,8 @@ type Space struct {
 type Amount struct {
 	// Name is that of a resource, a namespace, a plane or the beginning of keys.
 	Name string `json:"name,omitempty"`
+	// Namespace is where, if Name is a resource in one namespace.
+	Namespace string `json:"namespace,omitempty"`
 	// Objects exist, and their newest records take Bytes.
 	Objects int64 `json:"objects"`
 	Bytes   int64 `json:"bytes"`
@@ -55,6 +61,8 @@ type Amount struct {
 	OldBytes   int64 `json:"oldBytes"`
 	// Encryption names the providers that have encrypted values, and how many values; empty: none.
 	Encryption map[string]int64 `json:"encryption,omitempty"`
+	// Grown is by how much Bytes are more, or less, than in the look of Since; nil: that is not known.
+	Grown *int64 `json:"grown,omitempty"`
 }
 
 // Large is a large object.
@@ -82,8 +90,9 @@ type Kept struct {
 	Bytes int64 `json:"bytes,omitempty"`
 }
 
-// largest is how many of the largest objects are told, and outsides how many beginnings of keys outside of the prefix.
-const largest, outsides = 20, 50
+// largest is how many of the largest objects are told, outsides how many beginnings of keys outside of the prefix, and placed how many
+// resources in namespaces.
+const largest, outsides, placed = 50, 50, 2000
 
 // encrypted is what encrypted values begin with.
 const encrypted = "k8s:enc:"
@@ -94,14 +103,14 @@ const planesPrefix = "/kanzen/planes/"
 // Space looks at all records of a database. It holds no values, and of keys only what the database needs.
 func (k *Kinds) Space(ctx context.Context, db kv.Recorded) (*Space, error) {
 	began := time.Now()
-	t := tally{kinds: k, folders: map[string]*folder{}, resources: amounts{}, namespaces: amounts{}, planes: amounts{}, outside: amounts{}, uids: map[string]string{}}
+	t := tally{kinds: k, folders: map[string]*folder{}, resources: amounts{}, namespaces: amounts{}, placed: amounts{}, planes: amounts{}, outside: amounts{}, uids: map[string]string{}}
 	var extent kv.Extent
 	begin := func(e kv.Extent) error { extent = e; return nil }
 	if err := db.Records(ctx, kv.Reading{Begin: begin}, func(r *kv.Record) error { t.add(r); return nil }); err != nil {
 		return nil, err
 	}
 	out := &Space{Revision: extent.Head, Compacted: extent.Compacted, Keys: t.all.Objects, Records: t.all, Resources: t.resources.list(), Other: t.other,
-		Namespaces: t.namespaces.list(), Planes: t.planes.list(), Outside: t.outside.list(), Largest: t.large}
+		Namespaces: t.namespaces.list(), Placed: t.places(), Planes: t.planes.list(), Outside: t.outside.list(), Largest: t.large}
 	for n := range out.Planes {
 		out.Planes[n].Name = cmp.Or(t.uids[out.Planes[n].Name], out.Planes[n].Name)
 	}
@@ -115,6 +124,7 @@ type tally struct {
 	all, other Amount
 	resources  amounts
 	namespaces amounts
+	placed     amounts // by resource and namespace, apart by a space
 	planes     amounts
 	outside    amounts
 	uids       map[string]string // of planes: their names
@@ -160,7 +170,7 @@ func (t *tally) folder(key string) *folder {
 		c.plane = id.GroupResource.String() == "planes.planes.kanzen.io"
 		c.to = append(c.to, t.resources.of(id.GroupResource.String()))
 		if id.Namespace != "" {
-			c.to = append(c.to, t.namespaces.of(id.Namespace))
+			c.to = append(c.to, t.namespaces.of(id.Namespace), t.placed.of(id.GroupResource.String()+" "+id.Namespace))
 		}
 		return c
 	}
@@ -182,6 +192,16 @@ func (t *tally) folder(key string) *folder {
 	}
 	c.to = append(c.to, t.outside.of(cmp.Or(begins, "(no path)")))
 	return c
+}
+
+// places are the resources in namespaces that take most of the room.
+func (t *tally) places() []Amount {
+	out := t.placed.list()
+	out = slices.Clip(out[:min(len(out), placed)])
+	for n := range out {
+		out[n].Name, out[n].Namespace, _ = strings.Cut(out[n].Name, " ")
+	}
+	return out
 }
 
 // plane notes the name of a plane.

@@ -180,7 +180,7 @@ func TestSpace(t *testing.T) {
 		if s.Other.Objects != 1 || by["secrets"].Encryption["aesgcm"] != 1 {
 			t.Errorf("other keys %+v, secrets %+v", s.Other, by["secrets"])
 		}
-		if l := s.Largest; len(l) != 20 || l[0].Namespace != "ns2" || l[0].Name != "c2" || l[0].Bytes < 20_000 || l[1].Bytes < l[19].Bytes {
+		if l := s.Largest; len(l) != 50 || l[0].Namespace != "ns2" || l[0].Name != "c2" || l[0].Bytes < 20_000 || l[1].Bytes < l[49].Bytes {
 			t.Errorf("the largest are %+v", l)
 		}
 		var sum snapshot.Amount

@@ -38,13 +38,15 @@ const (
 	dataPrefix  = Prefix + "/data/"
 )
 
-// Config configures a Console. All fields but Random are required.
+// Config configures a Console. All fields but Space and Random are required.
 type Config struct {
 	Clock clock.PassiveClock
 	// WriteError answers a request with an error.
 	WriteError chain.ErrorWriter
 	// Version is what the page says that the server is.
 	Version string
+	// Space is the path at which the server says what takes the room of its database; "": it says it nowhere.
+	Space string
 	// Random makes codes; nil is crypto/rand.
 	Random io.Reader
 }
@@ -123,7 +125,7 @@ func (c *Console) Filter(next chain.Handler) chain.Handler {
 			if navigates(r) {
 				a.session = ""
 			}
-			if !stand(r, strings.TrimPrefix(path, dataPrefix)) {
+			if !stand(r, strings.TrimPrefix(path, dataPrefix), c.Space) {
 				http.NotFound(w, r)
 				return
 			}

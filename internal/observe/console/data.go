@@ -28,9 +28,10 @@ func readable(resource string) bool {
 }
 
 // stand makes a request for data the request to the API that it stands for: "requests?limit=10" the list of requests,
-// "requests/r1" one of them, "history?resource=pods&name=a" the creation of an ObjectHistory, "objects?..." and "kinds?..."
-// what standForObjects and standForKinds say. It returns false if there is no such data. The request's header is its own.
-func stand(r *http.Request, path string) bool {
+// "requests/r1" one of them, "history?resource=pods&name=a" the creation of an ObjectHistory, "space?since=1h" a look at the space of
+// the database, "objects?..." and "kinds?..." what standForObjects and standForKinds say. It returns false if there is no such data. The request's header is its own.
+// space is the path of the server's space; "": it tells of none.
+func stand(r *http.Request, path, space string) bool {
 	if r.Method != http.MethodGet {
 		return false
 	}
@@ -45,6 +46,12 @@ func stand(r *http.Request, path string) bool {
 		return standForObjects(r)
 	case "kinds":
 		return standForKinds(r)
+	case "space":
+		if space == "" {
+			return false
+		}
+		r.Method, r.URL = http.MethodPost, &url.URL{Path: space, RawQuery: url.Values{"recent": {"1m"}, "since": {spanOf(q)}}.Encode()}
+		return true
 	case "history":
 		body, err := json.Marshal(v1alpha1.ObjectHistory{Spec: v1alpha1.ObjectReference{
 			Group: q.Get("group"), Resource: q.Get("resource"), Namespace: q.Get("namespace"), Name: q.Get("name")}})
@@ -72,4 +79,12 @@ func stand(r *http.Request, path string) bool {
 	}
 	r.URL = u
 	return true
+}
+
+// spanOf is the time with which the space of the database is compared: an hour ago, or a day.
+func spanOf(q url.Values) string {
+	if q.Get("since") == "24h" {
+		return "24h"
+	}
+	return "1h"
 }

@@ -42,7 +42,7 @@ func TestObjectsStandForReads(t *testing.T) {
 		r.Header.Set("Upgrade", "websocket")
 		r.Header.Set("Connection", "Upgrade")
 		got := ""
-		if stand(r, "objects") {
+		if stand(r, "objects", "") {
 			got = r.URL.String()
 		}
 		if got != want {
@@ -54,11 +54,11 @@ func TestObjectsStandForReads(t *testing.T) {
 	}
 	for prefix, want := range map[string]bool{"api": true, "apis": true, "": false, "version": false, "api/v1": false} {
 		r := httptest.NewRequest(http.MethodGet, "/console/data/kinds?prefix="+url.QueryEscape(prefix), nil)
-		if got := stand(r, "kinds"); got != want {
+		if got := stand(r, "kinds", ""); got != want {
 			t.Errorf("kinds of %q: %v", prefix, got)
 		}
 	}
-	if r := httptest.NewRequest(http.MethodPost, "/console/data/objects?resource=pods&version=v1", nil); stand(r, "objects") {
+	if r := httptest.NewRequest(http.MethodPost, "/console/data/objects?resource=pods&version=v1", nil); stand(r, "objects", "") {
 		t.Error("the page can create objects")
 	}
 }

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -11,6 +13,9 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 )
 
@@ -24,12 +29,15 @@ var embedded embed.FS
 type page struct {
 	text       []byte
 	kind, etag string
+	// packed is the text as gzip has it. It is made once, for the first browser that asks: most servers are never looked at.
+	packed func() []byte
 }
 
 // files are those of the page, by their paths.
 type files map[string]page
 
-func pages() files {
+// pages has them. They are the same for all consoles of a process.
+var pages = sync.OnceValue(func() files {
 	out := files{}
 	entries, err := fs.ReadDir(embedded, "page")
 	if err != nil {
@@ -40,7 +48,7 @@ func pages() files {
 		if err != nil {
 			panic(err)
 		}
-		p := page{text: text, kind: kindOf(e.Name()), etag: fmt.Sprintf(`"%x"`, sha256.Sum256(text))}
+		p := page{text: text, kind: kindOf(e.Name()), etag: fmt.Sprintf("%x", sha256.Sum256(text)), packed: sync.OnceValue(func() []byte { return packed(text) })}
 		if e.Name() == "index.html" {
 			out[Prefix+"/"] = p
 			continue
@@ -48,7 +56,7 @@ func pages() files {
 		out[Prefix+"/"+e.Name()] = p
 	}
 	return out
-}
+})
 
 // Paths are those of the page and its files, which a browser needs before it can sign anybody in.
 func Paths() []string {
@@ -132,14 +140,50 @@ func (all files) serve(w http.ResponseWriter, r *http.Request) {
 	if mayGoOn(r.Context()) {
 		h.Del("Connection")
 	}
-	h.Set("Etag", p.etag)
+	tag, zipped := `"`+p.etag+`"`, takesGzip(r)
+	if zipped {
+		tag = `"` + p.etag + `-gzip"` // other bytes are another representation
+	}
+	h.Set("Etag", tag)
 	h.Set("Cache-Control", "no-cache")
-	if r.Header.Get("If-None-Match") == p.etag {
+	h.Set("Vary", "Accept-Encoding")
+	if r.Header.Get("If-None-Match") == tag {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	h.Set("Content-Type", p.kind)
-	if r.Method == http.MethodGet {
-		_, _ = w.Write(p.text) // the client may have closed the connection
+	text := p.text
+	if zipped {
+		text = p.packed()
+		h.Set("Content-Encoding", "gzip")
 	}
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(text) // the client may have closed the connection
+	}
+}
+
+// packed is a text as gzip has it, as small as it can be.
+func packed(text []byte) []byte {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		panic(err) // there is that level
+	}
+	_, _ = z.Write(text) // a buffer takes all
+	_ = z.Close()
+	return out.Bytes()
+}
+
+// takesGzip says that a client takes gzip. One that names it with a quality of 0 does not.
+func takesGzip(r *http.Request) bool {
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+		name, quality, _ := strings.Cut(strings.ToLower(strings.TrimSpace(part)), ";")
+		if strings.TrimSpace(name) == "gzip" {
+			q, named := strings.CutPrefix(strings.TrimSpace(quality), "q=")
+			value, err := strconv.ParseFloat(q, 64)
+			return !named || err == nil && value > 0
+		}
+	}
+	return false
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -64,16 +65,21 @@ func nobody(u user.Info) bool {
 }
 
 // Authorizer lets everybody whom authentication lets in have what tells nothing: the files of the page, a session and a code for oneself, one's own
-// name. What data there is is for Next to decide.
+// name. What data there is is for Next to decide, also if it is no resource: paths of data are those of the API by then.
 type Authorizer struct{ Next authz.Authorizer }
 
 // Authorize is part of authz.Authorizer.
 func (a Authorizer) Authorize(ctx context.Context, at *authz.Attributes) (authz.Decision, string, error) {
 	// The request itself, and not one that a review asks about.
-	if i := request.InfoFrom(ctx); askedFrom(ctx) != nil && i != nil && !i.IsResource && !at.IsResource && at.Path == i.Path {
+	if i := request.InfoFrom(ctx); askedFrom(ctx) != nil && i != nil && !i.IsResource && !at.IsResource && at.Path == i.Path && own(i.Path) {
 		return authz.Allow, "the console tells nothing at this path", nil
 	}
 	return a.Next.Authorize(ctx, at)
+}
+
+// own says that a path is the console's, or one that says which kinds there are.
+func own(path string) bool {
+	return path == Prefix || strings.HasPrefix(path, Prefix+"/") || path == "/api" || path == "/apis"
 }
 
 // serveCode makes a one-time code for the user of the request.

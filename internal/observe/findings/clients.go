@@ -41,6 +41,7 @@ var badCredentials = map[string][2]string{
 	"CertificateOfUnknownAuthority": {"its client certificate is not signed by an authority of --client-ca-file", "give the client a certificate of this cluster, or add its authority"},
 	"CertificateInvalid":            {"its client certificate is not valid for clients", "give the client another certificate"},
 	"TokenExpired":                  {"its token has expired", "have the client read its token anew, or give it a new one"},
+	"TokenMarkedInvalid":            {"its token is in a Secret that was marked invalid, because nobody had used it for long", "remove the label kubernetes.io/legacy-token-invalid-since from the Secret, or better: give the client a token of a pod or of 'kubectl create token'"},
 	"TokenNotChecked":               {"what is asked about its token does not answer", "look at the webhook of --authentication-token-webhook-config-file, and at the issuers of OIDC tokens"},
 	"TokenInvalid":                  {"its token is not known here", "give the client a token of this cluster"},
 }
@@ -86,9 +87,16 @@ func (l *look) endings() {
 		f.Impact = fmt.Sprintf("%s from %s cannot authenticate from %s on", program, c.SourceIP, c.Until.UTC().Format(time.RFC3339))
 		f.Cause = fmt.Sprintf("it was made for %s, and the client has not taken another", days(c.Until.Sub(c.From)))
 		f.saw("%s with it, the last one at %s", plural(c.Requests, "request"), c.Last.UTC().Format(time.RFC3339))
-		if c.Kind == request.CredentialToken {
-			f.run("kubectl create token ACCOUNT -n NAMESPACE --duration=24h  # or have the client read the token of its pod anew")
-		} else {
+		switch c.Kind {
+		case request.CredentialBootstrapToken:
+			f.run("kubeadm token create --ttl=24h  # nodes that are to join later need another")
+		case request.CredentialToken:
+			if strings.HasPrefix(c.User, "system:serviceaccount:") {
+				f.run("kubectl create token ACCOUNT -n NAMESPACE --duration=24h  # or have the client read the token of its pod anew")
+			} else {
+				f.saw("the issuer of its token gives it another")
+			}
+		default:
 			f.run("kanzen kubeconfig --user=%s  # a kubeconfig with a new one; in a cluster, what has signed the old one signs a new one", c.User)
 		}
 		f.run("kubectl get requests --field-selector user=%s", c.User)

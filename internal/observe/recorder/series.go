@@ -2,8 +2,11 @@ package recorder
 
 import (
 	"context"
+	"maps"
 	"math"
 	"runtime/metrics"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,11 +80,12 @@ type series struct {
 	// end is the time of the newest values; zero: there are none. It is guarded by mu, as is values.
 	end    time.Time
 	values [len(measures)][]float32
+	named  named
 }
 
 // add takes the newest values. Between them and those before there may be steps without values: the process did not run, so that nothing
 // happened. Ticks come early and late, which is no such step; nor is a clock that is set back.
-func (s *series) add(at time.Time, p *point) {
+func (s *series) add(at time.Time, p *point, families map[string]float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	missed := 0
@@ -91,13 +95,12 @@ func (s *series) add(at time.Time, p *point) {
 	}
 	s.end = at.Round(0)
 	for n := range s.values {
-		v := append(s.values[n], make([]float32, missed)...)
-		v = append(v, rounded(p[n]))
-		if over := len(v) - seriesValues; over > 0 {
-			v = append(v[:0], v[over:]...)
-		}
-		s.values[n] = v
+		s.values[n] = grown(s.values[n], missed, p[n])
 	}
+	if s.named == nil {
+		s.named = named{}
+	}
+	s.named.add(families, missed, len(s.values[0]))
 }
 
 // rounded keeps four digits, which is what a chart can show.
@@ -115,14 +118,20 @@ func (r *Recorder) TimeSeries() []*v1alpha1.TimeSeries {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []*v1alpha1.TimeSeries
-	for n, m := range measures {
-		if len(s.values[n]) == 0 {
-			continue
-		}
-		t := &v1alpha1.TimeSeries{Unit: m.unit, Step: metav1.Duration{Duration: SeriesStep}, Values: append([]float32{}, s.values[n]...)}
-		t.Name = m.name
+	tell := func(name, unit string, values []float32) {
+		t := &v1alpha1.TimeSeries{Unit: unit, Step: metav1.Duration{Duration: SeriesStep}, Values: slices.Clone(values)}
+		t.Name = name
 		t.End = metav1.NewTime(s.end)
 		out = append(out, t)
+	}
+	for n, m := range measures {
+		if len(s.values[n]) > 0 {
+			tell(m.name, m.unit, s.values[n])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.named)) {
+		before, _, _ := strings.Cut(name, ".")
+		tell(name, families[before].unit, s.named[name])
 	}
 	return out
 }
@@ -139,8 +148,8 @@ func (r *Recorder) KeepSeries(ctx context.Context, parts Parts) {
 			return
 		case <-ticker.C():
 			now := r.Clock.Now()
-			p := m.measure(ctx, now)
-			r.series.add(now, &p)
+			p, families := m.measure(ctx, now)
+			r.series.add(now, &p, families)
 		}
 	}
 }
@@ -153,6 +162,7 @@ type measuring struct {
 	last     time.Time
 	revision int64
 	used     time.Duration
+	refused  map[string]int64 // by priority level, since the server started
 }
 
 // begin takes note of what is there already.
@@ -160,24 +170,25 @@ func (m *measuring) begin(ctx context.Context) {
 	m.fresh(&m.cursor, writes, refusals, reads)
 	m.last, m.used = m.Clock.Now(), processorTime()
 	m.stores(ctx, &point{}, math.Inf(1))
+	m.levels(&point{}, map[string]float64{}, 1)
 }
 
-func (m *measuring) measure(ctx context.Context, now time.Time) (p point) {
+// measure returns the values of the series that there always are, and of those of families by their names.
+func (m *measuring) measure(ctx context.Context, now time.Time) (p point, families map[string]float64) {
+	families = map[string]float64{}
 	seconds := max(now.Sub(m.last), time.Millisecond).Seconds()
 	m.last = now
 	m.requests(&p, seconds)
 	m.stores(ctx, &p, seconds)
-	for _, l := range m.parts.PriorityLevels() {
-		p[seatsInUse] += float64(l.SeatsInUse)
-		p[seatsWaiting] += float64(l.Waiting)
-	}
+	m.levels(&p, families, seconds)
+	m.kinds(families)
 	p[openWatches] = float64(m.watches.count())
 	used := processorTime()
 	p[processor], m.used = (used-m.used).Seconds()/seconds, used
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
 	p[heap], p[memory] = float64(samples[0].Value.Uint64()), float64(samples[1].Value.Uint64()-samples[2].Value.Uint64())
-	return p
+	return p, families
 }
 
 // ofVerb is where requests are counted.

@@ -44,8 +44,8 @@ func TestSeries(t *testing.T) {
 	m, clk := newMeasuring(t, &revision)
 	step := func() {
 		clk.Step(SeriesStep)
-		p := m.measure(t.Context(), clk.Now())
-		m.series.add(clk.Now(), &p)
+		p, families := m.measure(t.Context(), clk.Now())
+		m.series.add(clk.Now(), &p, families)
 	}
 	for n := range 20 {
 		code := 200
@@ -85,7 +85,7 @@ func TestSeriesGaps(t *testing.T) {
 	one, at := point{reqGet: 1}, time.Unix(1_000_000_000, 0)
 	add := func(after time.Duration) {
 		at = at.Add(after)
-		s.add(at, &one)
+		s.add(at, &one, map[string]float64{levelSeats + ".a": 1})
 	}
 	add(0)
 	for _, after := range []time.Duration{SeriesStep, SeriesStep + 3*time.Millisecond, SeriesStep - 6*time.Millisecond, SeriesStep + 2*time.Second, SeriesStep - 2*time.Second} {
@@ -112,6 +112,9 @@ func TestSeriesGaps(t *testing.T) {
 	if v := s.values[reqGet]; len(v) != seriesValues || v[0] != 1 || cap(v) > 4*seriesValues {
 		t.Errorf("after two hours there are %d values in %d", len(v), cap(v))
 	}
+	if v := s.named[levelSeats+".a"]; !slices.Equal(v, s.values[reqGet]) {
+		t.Errorf("a series of a family has %d values, and others", len(v))
+	}
 }
 
 // TestSeriesOfADeadStore: a database that does not answer is slow, not fast.
@@ -122,7 +125,7 @@ func TestSeriesOfADeadStore(t *testing.T) {
 		clk.Step(3 * time.Second)
 		return []*v1alpha1.Datastore{{Error: "no answer"}}
 	}
-	if p := m.measure(t.Context(), clk.Now().Add(SeriesStep)); p[storeLatency] != 3 || p[storeWrites] != 0 {
+	if p, _ := m.measure(t.Context(), clk.Now().Add(SeriesStep)); p[storeLatency] != 3 || p[storeWrites] != 0 {
 		t.Errorf("latency %v, writes %v", p[storeLatency], p[storeWrites])
 	}
 }

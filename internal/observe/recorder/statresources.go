@@ -79,6 +79,7 @@ func (r *Recorder) trafficStats() *engine.Resource {
 func (r *Recorder) timeSeries() *engine.Resource {
 	res := readOnly("timeseries", "timeseries", "TimeSeries", engine.VersionOf[v1alpha1.TimeSeries, v1alpha1.TimeSeriesList](v1alpha1.GroupVersion(), nil))
 	listed(r, res, whole(r, without(r.TimeSeries)), func(s *v1alpha1.TimeSeries) string { return version(s.Name, s.End.Unix()) })
+	res.Fields = engine.Fields(func(s *v1alpha1.TimeSeries) fields.Set { return fields.Set{"of": seriesOf(s.Name)} })
 	res.Table = &engine.Table{
 		Columns: []metav1.TableColumnDefinition{nameColumn(), column("Unit", "string", "Of the values.", 0), column("Now", "number", "The newest value.", 0),
 			column("Mean", "number", "Of all values.", 0), column("Max", "number", "The largest one.", 0), column("Values", "integer", "How many there are.", 0)},

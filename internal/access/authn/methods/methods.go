@@ -234,7 +234,7 @@ func (s *Set) authenticators() (authn.Tokens, error) {
 		t.Authenticators = append(t.Authenticators, authn.BootstrapTokens(s.Secrets, aud, s.Clock))
 	}
 	remembered := authn.NewCacheMetrics(s.Registry)
-	t.Authenticators = append(t.Authenticators, authn.Cached(authn.ForAudiences(aud, s.issuers.Authenticate),
+	t.Authenticators = append(t.Authenticators, authn.Cached(authn.Dated(authn.ForAudiences(aud, s.issuers.Authenticate)),
 		authn.CacheConfig{Success: tokenTTL, Clock: s.Clock, Metrics: remembered}))
 	if s.WebhookFile == "" {
 		return t, nil

@@ -104,7 +104,7 @@ func (v *LegacyVerifier) lookup(ctx context.Context, token string, claims *legac
 	if secret.Labels[InvalidSinceLabel] != "" {
 		v.Metrics.count(func(m *Metrics) prometheus.Counter { return m.invalid })
 		request.AddAuditAnnotation(ctx, "authentication.k8s.io/legacy-token-invalidated", secret.Name+"/"+secret.Namespace)
-		return fmt.Errorf("the token of secret %s/%s is marked invalid by its label %s", claims.Namespace, claims.SecretName, InvalidSinceLabel)
+		return fmt.Errorf("the token of secret %s/%s cannot be used: %w by its label %s", claims.Namespace, claims.SecretName, ErrMarkedInvalid, InvalidSinceLabel)
 	}
 	for _, ref := range account.Secrets {
 		if ref.Name == secret.Name {

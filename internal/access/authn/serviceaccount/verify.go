@@ -27,6 +27,9 @@ var ErrNotOurs = errors.New("not a service account token of this issuer")
 // ErrExpired means that the time of a token is over.
 var ErrExpired = errors.New("service account token has expired")
 
+// ErrMarkedInvalid means that the token of a secret is valid no more, because nobody has used it for long.
+var ErrMarkedInvalid = errors.New("its secret is marked invalid")
+
 var errInvalidated = errors.New("service account token has been invalidated")
 
 // Referents returns the facts that matter about objects that tokens refer to. It is called for each request, so it
