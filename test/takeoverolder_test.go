@@ -18,8 +18,8 @@ import (
 )
 
 // TestTakeoverOfOlder has objects of every kind go from kube-apiserver of the version before to kanzen, back to what kanzen emulates of that
-// version, back to kube-apiserver of it, and to kube-apiserver of this one. All write all objects: each is stored in the version in which
-// kube-apiserver stores it, and the next server serves all of them, byte for byte where it is of the same version.
+// version, back to kube-apiserver of it, and to kube-apiserver of this one. Each writes all objects: they are stored in the version in which
+// kube-apiserver of its version stores them. The next server serves all of them, byte for byte where it is of the same version.
 func TestTakeoverOfOlder(t *testing.T) {
 	t.Parallel()
 	older, etcd := peer.Older(t), peer.Etcd(t)
@@ -53,6 +53,11 @@ func TestTakeoverOfOlder(t *testing.T) {
 			s.t.Errorf("%d objects, and %d of kinds that are new", len(both), len(added))
 		}
 	})
+	phase("kube-apiserver emulates it", "", func(s *takeoverServer) { // its roles are those of its own version
+		served := s.settled()
+		s.lost(objects, served, nil)
+		objects = served
+	}, emulated)
 	phase("kanzen emulates it", link, func(s *takeoverServer) { s.serves(objects) }, emulated)
 	phase("kanzen takes over", link, func(s *takeoverServer) {
 		s.fill(added)
@@ -68,6 +73,11 @@ func TestTakeoverOfOlder(t *testing.T) {
 		objects = served
 	}, emulated)
 	phase("1.36 has it back", older, func(s *takeoverServer) {
+		for key, object := range objects {
+			if strings.Contains(key, "/csinodes ") { // 1.36 has no status of them, and 1.37 an empty one also where it emulates 1.36
+				objects[key] = strings.Replace(object, `,"status":{}`, "", 1)
+			}
+		}
 		s.serves(objects)
 		s.label(both, "again")
 		s.storedAs(etcd, stored[0])
@@ -83,11 +93,15 @@ func TestTakeoverOfOlder(t *testing.T) {
 	phase("kanzen has the same", link, func(s *takeoverServer) { s.serves(objects) })
 }
 
-// known divides manifests into those of kinds that the server serves, or will with their definitions, and others.
+// toZero scales to zero, which 1.36 does not allow.
+const toZero = "autoscaling.v2.HorizontalPodAutoscaler.full.2"
+
+// known divides manifests into those that the server of the older version takes, now or with their definitions, and others.
 func (s *takeoverServer) known(all []*goldenBase) (known, others []*goldenBase) {
 	s.t.Helper()
 	for _, b := range all {
-		if code, _ := s.send("GET", b.Collection+"?limit=1", nil); code == http.StatusOK || strings.Contains(b.Collection, ".test/") {
+		code, _ := s.send("GET", b.Collection+"?limit=1", nil)
+		if b.ID != toZero && (code == http.StatusOK || strings.Contains(b.Collection, ".test/")) {
 			known = append(known, b)
 		} else {
 			others = append(others, b)
@@ -96,21 +110,22 @@ func (s *takeoverServer) known(all []*goldenBase) (known, others []*goldenBase) 
 	return known, others
 }
 
-// lost reports objects that are no longer served, but for those of some manifests.
+// lost reports objects that are no longer served, but for those of some manifests, and the entries of versions that servers register and
+// remove by themselves.
 func (s *takeoverServer) lost(before, now map[string]string, but []*goldenBase) {
 	s.t.Helper()
 	for _, d := range changedObjects(before, now) {
-		if key, missing := strings.CutPrefix(d, "missing: "); missing && !ofBases(key, but) {
+		if key, missing := strings.CutPrefix(d, "missing: "); missing && !ofBases(key, but) && !strings.Contains(before[key], "kube-aggregator.kubernetes.io/automanaged") {
 			s.t.Error("lost: ", key)
 		}
 	}
 }
 
-// ofBases says that a key of objects is of a collection of manifests.
+// ofBases says that a key of objects is of one of the manifests.
 func ofBases(key string, bases []*goldenBase) bool {
 	resource, _, _ := strings.Cut(key, " ")
 	for _, b := range bases {
-		if strings.HasSuffix(b.Collection, "/"+resource[strings.LastIndex(resource, "/")+1:]) {
+		if strings.HasSuffix(key, "/"+b.Name) && strings.HasSuffix(b.Collection, resource[strings.LastIndex(resource, "/"):]) {
 			return true
 		}
 	}
@@ -136,6 +151,9 @@ func (s *takeoverServer) stored(etcd string) map[string]string {
 			must(s.t, json.Unmarshal(kv.Value, &kind))
 		}
 		out[string(kv.Key)] = fmt.Sprint(kind.APIVersion, " ", kind.Kind)
+	}
+	if got := out["/registry/namespaces/default"]; got != "v1 Namespace" {
+		s.t.Errorf("the namespace default is stored as %s", got)
 	}
 	return out
 }
