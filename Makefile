@@ -82,6 +82,15 @@ test-peer: build $(if $(shell command -v cc),bench/peer/bin/kine)
 	$(GO) test -vet=off -count=1 ./internal/backup/kine
 	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 30m -run 'TestTakeover|TestMigrateFromKine|TestCorruptObjects|TestEncryptionBesidePeer|TestSameIsEncrypted|TestKMSPlugins|TestKMSv1|TestEtcdFaults|TestEtcdServersOverrides' .
 
+# kube-apiserver of the version before, which test-older has beside kanzen and kube-apiserver of this one.
+OLDER := v1.36.3
+bench/peer/bin/$(OLDER)/kube-apiserver:
+	cd test && $(GO) run ./facts/upstream -build -version $(OLDER) -cache $(CURDIR)/bench/peer/bin
+
+# What is stored goes from that to kanzen, back under --emulated-version, and on to kube-apiserver of this version.
+test-older: build bench/peer/bin/kube-apiserver bench/peer/bin/$(OLDER)/kube-apiserver
+	cd test && KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -count=1 -timeout 30m -run 'TestTakeoverOfOlder' . ./peers
+
 RECORD_TESTS := KANZEN=$(CURDIR)/bin/kanzen $(GO) test -vet=off -timeout 30m
 # What tests hold kanzen against where asking kube-apiserver anew would cost it a start each time: asked again, and written down.
 record: build bench/peer/bin/kube-apiserver bench/peer/bin/kube-controller-manager
@@ -303,4 +312,4 @@ bench: build
 bench-go:
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/store/... ./internal/engine/... ./internal/access/authz/... ./internal/chain/... ./internal/process/encryption/...
 
-.PHONY: build kubectl serve test test-deep deep-suites deep-tests test-peer record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn soak e2e-controller-runtime testkit-matrix upstream-integration others operators evidence specs conformance kubeadm test-cmd upstream vuln generate stale web web-check bench bench-go
+.PHONY: build kubectl serve test test-deep deep-suites deep-tests test-peer test-older record cross cross-vet release test-containers site fresh lint vet staticcheck unit race unraced e2e e2e-builds e2e-slow e2e-churn soak e2e-controller-runtime testkit-matrix upstream-integration others operators evidence specs conformance kubeadm test-cmd upstream vuln generate stale web web-check bench bench-go

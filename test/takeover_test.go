@@ -75,7 +75,7 @@ func takeOver(t *testing.T, byPeer bool, args []string) {
 	})
 	phase("take over", !byPeer, func(t *testing.T, s *takeoverServer) {
 		s.serves(filled)
-		s.change(bases)
+		s.change(bases, "over")
 		changed = s.settled()
 		if len(changed) >= len(filled) {
 			t.Errorf("%d objects before some were deleted, %d after", len(filled), len(changed))
@@ -179,20 +179,27 @@ func (s *takeoverServer) fill(bases []*goldenBase) {
 	}
 }
 
-// change labels every object, and deletes some.
-func (s *takeoverServer) change(bases []*goldenBase) {
+// change labels every object, and deletes some. It returns those that are left.
+func (s *takeoverServer) change(bases []*goldenBase, label string) (left []*goldenBase) {
 	s.t.Helper()
-	patch := map[string]any{"metadata": map[string]any{"labels": map[string]any{"taken": "over"}}}
+	s.label(bases, label)
+	for _, b := range bases {
+		if !strings.HasSuffix(b.ID, ".min") || !slices.ContainsFunc([]string{"Secret", "Deployment", "Gizmo", "ConfigMap"}, func(kind string) bool { return strings.Contains(b.ID, kind) }) {
+			left = append(left, b)
+		} else if code, body := s.send("DELETE", b.path(), nil); code != http.StatusOK {
+			s.t.Errorf("delete %s: %d %s", b.ID, code, body)
+		}
+	}
+	return left
+}
+
+// label writes every object.
+func (s *takeoverServer) label(bases []*goldenBase, label string) {
+	s.t.Helper()
+	patch := map[string]any{"metadata": map[string]any{"labels": map[string]any{"taken": label}}}
 	for _, b := range bases {
 		if code, body := s.send("PATCH", b.path(), patch); code != http.StatusOK {
 			s.t.Errorf("patch %s: %d %s", b.ID, code, body)
-		}
-	}
-	for _, b := range bases {
-		if strings.HasSuffix(b.ID, ".min") && (strings.Contains(b.ID, "Secret") || strings.Contains(b.ID, "Deployment") || strings.Contains(b.ID, "Gizmo") || strings.Contains(b.ID, "ConfigMap")) {
-			if code, body := s.send("DELETE", b.path(), nil); code != http.StatusOK {
-				s.t.Errorf("delete %s: %d %s", b.ID, code, body)
-			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/object/cbor"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // cborBodies decodes a body as each kind of object.
@@ -82,6 +84,22 @@ func TestCBORBounds(t *testing.T) {
 		}
 		if took := after.TotalAlloc - before.TotalAlloc; took > 32<<20 {
 			t.Errorf("%s: refused for %d MiB", name, took>>20)
+		}
+	}
+}
+
+// A list of metadata without items has null, as that in JSON has.
+func TestEmptyListInCBOR(t *testing.T) {
+	x := newKinds(t)
+	for _, of := range []struct{ path, accept, want string }{
+		{deploys, "application/cbor", `"items":[]`}, {widgAt, "application/cbor", `"items":[]`},
+		{deploys, "application/cbor;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", `"items":null`},
+	} {
+		r, w := x.request(t.Context(), "GET "+of.path, "", "Accept: "+of.accept), httptest.NewRecorder()
+		request.InfoFrom(r.Context()).CBOR = true
+		x.serve(w, r)
+		if doc, err := cbor.ToJSON(w.Body.Bytes()); err != nil || !strings.Contains(string(doc), of.want) {
+			t.Errorf("%s as %s: %v %s", of.path, of.accept, err, doc)
 		}
 	}
 }

@@ -55,7 +55,10 @@ func (c *call) answerDelete(out output, done *outcome, options *metav1.DeleteOpt
 	if orphan := orphanDependents(options); !gone && orphan != nil && !*orphan {
 		code = http.StatusAccepted
 	}
-	if !gone || c.R.ReturnDeleted || c.V.Lenient {
+	if !gone {
+		return c.writeStored(code, out, done.item)
+	}
+	if c.R.ReturnDeleted || c.V.Lenient {
 		return c.writeObject(code, out, obj)
 	}
 	st := &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{

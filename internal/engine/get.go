@@ -19,7 +19,7 @@ import (
 func (c *call) get() error {
 	can := c.restrict()
 	if c.sub != nil && c.sub.Scale != nil {
-		can = restrict{protobuf: true, routed: c.typed, table: true, partial: "PartialObjectMetadata"}
+		can = c.restrictScale()
 	}
 	out, err := negotiate(c.req, can)
 	if err != nil {

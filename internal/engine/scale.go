@@ -25,6 +25,11 @@ import (
 
 var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
+// restrictScale says what a scale can be answered with. That of a custom resource may be sent in protobuf, but is not answered in it.
+func (c *call) restrictScale() restrict {
+	return restrict{protobuf: c.typed, routed: c.typed, table: true, partial: "PartialObjectMetadata"}
+}
+
 // scaleOf is the scale of an object.
 func (w *write) scaleOf(obj Object) (*autoscalingv1.Scale, error) {
 	replicas, status, selector, err := w.sub.Scale.Get(obj)
@@ -74,7 +79,7 @@ func (c *call) writeScale(code int, out output, obj Object) error {
 
 // updateScale writes the replica count that a PUT asks for.
 func (c *call) updateScale() error {
-	in, options, err := c.updateInput(restrict{protobuf: true, routed: c.typed, table: true, partial: "PartialObjectMetadata"}, true)
+	in, options, err := c.updateInput(c.restrictScale(), true)
 	if err != nil {
 		return err
 	}
@@ -98,7 +103,7 @@ func (c *call) updateScale() error {
 
 // patchScale writes the replica count that a patch of the scale asks for.
 func (c *call) patchScale(kind types.PatchType) error {
-	out, err := negotiate(c.req, restrict{protobuf: true, routed: c.typed, table: true, partial: "PartialObjectMetadata"})
+	out, err := negotiate(c.req, c.restrictScale())
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,10 @@ func TestScaleOfUntyped(t *testing.T) {
 		{"GET " + widgAt + "/a", "", "200 spec.replicas=2"},
 	}...)
 	x.expect("GET "+path, "", "200 columnDefinitions.0.format=name columnDefinitions.3.type=date rows.0.cells.1=2", "Accept: "+asTable)
+	x.expect("GET "+path, "", "200 kind=Scale spec.replicas=2", "Accept: "+protobufMedia+", application/json")
+	if w := x.do("GET "+path, "", "Accept: "+protobufMedia); w.Code != 406 {
+		t.Errorf("in protobuf: %d %s", w.Code, w.Body)
+	}
 }
 
 // A subresource of another kind is created below an object.

@@ -58,7 +58,10 @@ func (c *call) writeList(out output, p *page) error {
 	case mediaProtobuf:
 		return c.writeProtobufList(out, p)
 	case mediaCBOR:
-		return c.writeCBORList(out, p)
+		if len(p.items) > 0 {
+			return c.writeCBORList(out, p)
+		}
+		fallthrough
 	case mediaYAML:
 		b, err := c.jsonList(out, p)
 		if err != nil {

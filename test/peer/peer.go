@@ -61,6 +61,12 @@ func program(t testing.TB, name string) string {
 	return path
 }
 
+// Older is the kube-apiserver of the version before, which make test-older builds. It skips the test where there is none.
+func Older(t testing.TB) string {
+	t.Helper()
+	return program(t, "v1.36.3/kube-apiserver")
+}
+
 // Etcd starts etcd on fresh data and returns its address.
 func Etcd(t testing.TB) string {
 	t.Helper()
@@ -105,7 +111,7 @@ func StartAs(t testing.TB, etcd, machine, port string, args ...string) *rest.Con
 	return awaitReady(t, dir, path, port)
 }
 
-// StartProgram is StartAs for another program that has kube-apiserver's flags: kanzen, of which the test has built one.
+// StartProgram is StartAs for another program that has kube-apiserver's flags: kanzen, of which the test has built one, or an older version.
 func StartProgram(t testing.TB, path, etcd, machine, port string, args ...string) *rest.Config {
 	t.Helper()
 	dir := t.TempDir()

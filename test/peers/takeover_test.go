@@ -20,28 +20,50 @@ import (
 	"github.com/kanzen-io/kanzen/test/peer"
 )
 
+// turn is a server's on the etcd of a cluster.
+type turn struct {
+	name, path string
+	flags      []string
+	end        os.Signal // of the server before
+	gap        bool      // it ends before this one starts
+}
+
 // TestTakeoverUnderWrites has servers take over from each other on one etcd, an older version from a newer one and kube-apiserver
-// from kanzen and back, while clients write all the time and watch. What was acknowledged is there, and a watch that is resumed
-// with each server sees every write once and in order.
+// from kanzen and back.
 func TestTakeoverUnderWrites(t *testing.T) {
+	takeOver(t,
+		turn{name: "1.36", path: program, flags: []string{"--emulated-version=1.36"}},
+		turn{name: "1.37 takes over", path: program, end: syscall.SIGTERM},
+		turn{name: "rolled back to 1.36", path: program, flags: []string{"--emulated-version=1.36"}, end: syscall.SIGKILL, gap: true},
+		turn{name: "kube-apiserver takes over", end: syscall.SIGTERM},
+		turn{name: "1.37 takes over again", path: program, end: syscall.SIGKILL, gap: true},
+		turn{name: "kube-apiserver once more", end: syscall.SIGKILL},
+		turn{name: "1.36 takes over from it", path: program, flags: []string{"--emulated-version=1.36"}, end: syscall.SIGKILL}, // SIGTERM takes it a minute
+	)
+}
+
+// TestTakeoverOfOlderUnderWrites is the same with kube-apiserver of the version before, of which kanzen takes over, to which it is rolled
+// back, and of which kube-apiserver of this version takes over.
+func TestTakeoverOfOlderUnderWrites(t *testing.T) {
+	older := peer.Older(t)
+	takeOver(t,
+		turn{name: "kube-apiserver 1.36", path: older},
+		turn{name: "kanzen takes over", path: program, end: syscall.SIGKILL},
+		turn{name: "rolled back to 1.36", path: program, flags: []string{"--emulated-version=1.36"}, end: syscall.SIGTERM},
+		turn{name: "kube-apiserver 1.36 has it back", path: older, end: syscall.SIGTERM, gap: true},
+		turn{name: "kube-apiserver 1.37 takes over", end: syscall.SIGKILL, gap: true},
+		turn{name: "kanzen takes over again", path: program, end: syscall.SIGKILL},
+	)
+}
+
+// takeOver gives each server its turn, while clients write all the time and watch. What was acknowledged is there, and a watch that is
+// resumed with each server sees every write once and in order.
+func takeOver(t *testing.T, turns ...turn) {
 	etcd, b := peer.Etcd(t), newBalancer(t)
 	clients := &rest.Config{Host: "https://" + b.Addr().String(), BearerToken: "peer-admin", TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
 	var load *load
 	stop, began := func(os.Signal) {}, time.Now()
-	for _, turn := range []struct {
-		name, path string
-		flags      []string
-		end        os.Signal // of the server before
-		gap        bool      // it ends before this one starts
-	}{
-		{name: "1.36", path: program, flags: []string{"--emulated-version=1.36"}},
-		{name: "1.37 takes over", path: program, end: syscall.SIGTERM},
-		{name: "rolled back to 1.36", path: program, flags: []string{"--emulated-version=1.36"}, end: syscall.SIGKILL, gap: true},
-		{name: "kube-apiserver takes over", end: syscall.SIGTERM},
-		{name: "1.37 takes over again", path: program, end: syscall.SIGKILL, gap: true},
-		{name: "kube-apiserver once more", end: syscall.SIGKILL},
-		{name: "1.36 takes over from it", path: program, flags: []string{"--emulated-version=1.36"}, end: syscall.SIGKILL}, // SIGTERM takes it a minute
-	} {
+	for _, turn := range turns {
 		if turn.gap {
 			stop(turn.end)
 		}

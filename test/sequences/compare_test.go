@@ -91,7 +91,7 @@ func (n *names) answers(ours, peers answer) []difference {
 		return []difference{{"code", fmt.Sprint(ours.code, " ", brief(ours.body)), fmt.Sprint(peers.code, " ", brief(peers.body))}}
 	}
 	if ours.kind != peers.kind {
-		out = append(out, difference{"Content-Type", ours.kind, peers.kind})
+		out = append(out, difference{"Content-Type", fmt.Sprint(ours.code, " ", ours.kind), fmt.Sprint(peers.code, " ", peers.kind)})
 	}
 	if len(ours.warnings) != len(peers.warnings) { // some are in words of kanzen's own
 		out = append(out, difference{"warnings", fmt.Sprint(ours.warnings), fmt.Sprint(peers.warnings)})
@@ -206,8 +206,18 @@ func (n *names) managers(place string, ours, peers []any) []difference {
 	a, first := by(ours)
 	b, second := by(peers)
 	out := n.objects(place, a, b)
-	if len(out) == 0 && !slices.Equal(first, second) {
+	if len(out) == 0 && !slices.Equal(first, second) && slices.Equal(together(ours), together(peers)) {
 		out = append(out, difference{place + " order", fmt.Sprint(first), fmt.Sprint(second)})
+	}
+	return out
+}
+
+// together says of each manager whether its time is that of the one before it: these are in the order of their names, and which are depends
+// on how fast a server is.
+func together(managers []any) []bool {
+	var out []bool
+	for i := 1; i < len(managers); i++ {
+		out = append(out, at(managers[i-1], "/time") == at(managers[i], "/time"))
 	}
 	return out
 }

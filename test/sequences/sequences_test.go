@@ -55,10 +55,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// start starts both servers, with what the manifests need.
-func start(t *testing.T) (*pair, []*kind) {
+// start starts both servers with further flags, and with what the manifests need.
+func start(t *testing.T, flags ...string) (*pair, []*kind) {
 	t.Helper()
-	flags := []string{"--service-cluster-ip-range=10.0.0.0/16,fd00:1::/108"}
+	flags = append([]string{"--service-cluster-ip-range=10.0.0.0/16,fd00:1::/108"}, flags...)
 	etcds := []string{peer.Etcd(t), peer.Etcd(t)}
 	theirs := peer.StartOn(t, etcds[0], flags...)
 	ours := peer.StartProgram(t, program, etcds[1], "", peer.FreePort(t), flags...)
@@ -118,28 +118,27 @@ func TestSequences(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kube-apiserver takes five seconds to start")
 	}
-	p, kinds := start(t)
+	chosen, met, steps := turns(t), map[string]int{}, 0
+	pairs := map[string]*pair{}
+	var kinds []*kind
+	of := func(s theme) *pair {
+		if pairs[s.flag] == nil {
+			pairs[s.flag], kinds = start(t, s.flags()...)
+		}
+		return pairs[s.flag]
+	}
 	if *replay != "" {
-		f, err := p.run(t.Context(), readSteps(t, *replay), true)
+		f, err := of(chosen[0]).run(t.Context(), readSteps(t, *replay), true)
 		fail(t, err)
 		if f != nil {
 			t.Error(f)
 		}
 		return
 	}
-	if *about != "" {
-		var only []*kind
-		for _, k := range kinds {
-			if strings.Contains(","+*about+",", ","+k.kind+",") {
-				only = append(only, k)
-			}
-		}
-		kinds = only
-	}
-	chosen, met := turns(t), map[string]int{}
 	for i := range uint64(*number) {
-		g := &generator{Rand: rand.New(rand.NewPCG(*seed+i, 0)), kinds: kinds}
 		s := chosen[(*seed+i)%uint64(len(chosen))]
+		p := of(s)
+		g := &generator{Rand: rand.New(rand.NewPCG(*seed+i, 0)), kinds: among(kinds, *about)}
 		steps := s.sequence(g)
 		f, err := p.run(t.Context(), steps, false)
 		fail(t, err)
@@ -158,23 +157,40 @@ func TestSequences(t *testing.T) {
 		fail(t, err)
 		t.Errorf("-themes %s -seed %d: %s\n%v\n%s", s.name, *seed+i, sign, f, script(steps))
 	}
-	t.Logf("%d sequences, %d steps, differences %v", *number, p.steps, met)
+	for _, p := range pairs {
+		steps += p.steps
+	}
+	t.Logf("%d sequences, %d steps, differences %v", *number, steps, met)
+}
+
+// among are the kinds that a list with commas between names; all if it is empty.
+func among(all []*kind, list string) []*kind {
+	return slices.DeleteFunc(slices.Clone(all), func(k *kind) bool { return list != "" && !strings.Contains(","+list+",", ","+k.kind+",") })
 }
 
 // theme makes sequences of one sort.
 type theme struct {
 	name     string
-	share    int // of 15 sequences
+	share    int // of 16 sequences
 	sequence func(*generator) []step
+	flag     string // of both servers
 }
 
 // themes are all of them. Those that wait for servers have small shares.
 var themes = []theme{
-	{"objects", 5, (*generator).sequence},
-	{"rights", 4, (*generator).rights},
-	{"definitions", 3, (*generator).definitions},
-	{"webhooks", 2, (*generator).webhooks},
-	{"policies", 1, (*generator).policies},
+	{"objects", 5, (*generator).sequence, ""},
+	{"rights", 4, (*generator).rights, ""},
+	{"definitions", 3, (*generator).definitions, ""},
+	{"webhooks", 2, (*generator).webhooks, ""},
+	{"policies", 1, (*generator).policies, ""},
+	{"cbor", 1, (*generator).cbor, "--feature-gates=CBORServingAndStorage=true"},
+}
+
+func (s theme) flags() []string {
+	if s.flag == "" {
+		return nil
+	}
+	return []string{s.flag}
 }
 
 // turns are the themes of the flag, one after the other, each as often as its share is.

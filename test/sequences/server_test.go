@@ -12,10 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/test/goldens"
 )
@@ -98,7 +95,7 @@ func (s *side) do(ctx context.Context, st step) (answer, error) {
 	if err == nil && got.code < 300 && st.Until != nil && !strings.Contains(st.Path, "dryRun=All") {
 		err = s.await(ctx, *st.Until)
 	}
-	if err == nil && (st.Accept == "" || strings.HasPrefix(st.Accept, "application/json")) {
+	if err == nil {
 		s.see(st.Path, got)
 	}
 	return got, err
@@ -172,7 +169,11 @@ func (s *side) ask(ctx context.Context, st step, body string) (*http.Response, e
 }
 
 func (s *side) open(ctx context.Context, st step, body string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, st.Method, s.host+s.fill(st.Path), bytes.NewReader([]byte(body)))
+	data, sent, err := encoded(st, body)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, st.Method, s.host+s.fill(st.Path), bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
@@ -189,33 +190,12 @@ func (s *side) open(ctx context.Context, st step, body string) (*http.Response, 
 			}
 		}
 	}
-	if sent := st.Sent; sent != "" {
+	if sent != "" {
 		r.Header.Set("Content-Type", sent)
 	} else if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	return s.client.Do(r)
-}
-
-// parse reads an answer of any type as JSON.
-func parse(kind string, data []byte) (any, error) {
-	switch kind {
-	case "application/yaml":
-		j, err := yaml.YAMLToJSON(data)
-		if err != nil {
-			return nil, err
-		}
-		return decode(j)
-	case runtime.ContentTypeProtobuf:
-		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
-		if err != nil {
-			return nil, err
-		}
-		return decode(must(json.Marshal(o)))
-	case "application/json":
-		return decode(data)
-	}
-	return string(data), nil
 }
 
 // watch collects events.
@@ -252,10 +232,9 @@ func (s *side) watch(ctx context.Context, st step) *watch {
 	}
 	go func() {
 		defer resp.Body.Close()
-		lines := json.NewDecoder(resp.Body)
+		next := eventsOf(w.first.kind, resp.Body)
 		for {
-			var event any
-			err := lines.Decode(&event)
+			event, err := next()
 			w.mu.Lock()
 			if err != nil {
 				w.ended = true

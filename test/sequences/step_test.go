@@ -15,6 +15,8 @@ type step struct {
 	Sent   string `json:"sent,omitempty"`   // the type of the body
 	Accept string `json:"accept,omitempty"` // the types of the answer
 	Body   string `json:"body,omitempty"`
+	// Typed is a body of CBOR that is encoded from the Go type: what is bytes there is bytes in it.
+	Typed bool `json:"typed,omitempty"`
 	// From is the path of the object that is read just before, and whose change by Edits is the body.
 	From  string       `json:"from,omitempty"`
 	Edits []goldens.Op `json:"edits,omitempty"`

@@ -46,17 +46,12 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 		return err
 	}
 	if seen.DeletionTimestamp != nil {
-		c.dying.Add(name)
-		return nil
+		c.dying.Add(name) // meanwhile it may be given other names
 	}
 	if !c.judge(seen) {
 		return nil
 	}
-	stored, err := c.edit(ctx, seen, func(d *apiextensionsv1.CustomResourceDefinition) {
-		if d.DeletionTimestamp == nil {
-			c.judge(d)
-		}
-	})
+	stored, err := c.edit(ctx, seen, func(d *apiextensionsv1.CustomResourceDefinition) { c.judge(d) })
 	if err != nil {
 		return ignorable(err)
 	}

@@ -150,7 +150,24 @@ func TestLifecycle(t *testing.T) {
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("create while the definition goes: %v", err)
 	}
-	patch := []byte(`{"metadata":{"finalizers":null}}`)
+	// It still gets new names.
+	patch := []byte(`{"spec":{"names":{"categories":["all"]}}}`)
+	if _, err := c.client.Resource(definitions).Patch(t.Context(), "things.example.com", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		d, err := c.client.Resource(definitions).Get(t.Context(), "things.example.com", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, _ := unstructured.NestedStringSlice(d.Object, "status", "acceptedNames", "categories"); len(got) == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the definition does not get new names")
+		}
+	}
+	patch = []byte(`{"metadata":{"finalizers":null}}`)
 	if _, err := c.client.Resource(things("v1", "things")).Patch(t.Context(), "held", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 
 type settings struct {
 	version, program, kanzen, root, cache string
-	record                                bool
+	record, only                          bool
 }
 
 func main() {
@@ -31,6 +31,7 @@ func main() {
 	flag.StringVar(&s.root, "root", "..", "root of the repository")
 	flag.StringVar(&s.cache, "cache", "", "folder for what is built; empty: the user's cache")
 	flag.BoolVar(&s.record, "record", false, "write the facts to test/facts/testdata")
+	flag.BoolVar(&s.only, "build", false, "only build that kube-apiserver")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -49,6 +50,9 @@ func run(ctx context.Context, s settings, w io.Writer) (err error) {
 		if s.program, err = build(ctx, s, w); err != nil {
 			return err
 		}
+	}
+	if s.only {
+		return nil
 	}
 	tree, err := readTree(s.root)
 	if err != nil {
