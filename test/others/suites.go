@@ -56,4 +56,18 @@ var targets = []target{
 			mkdir -p config/components/crd/_output
 			bin/kustomize build config/components/crd > config/components/crd/_output/crds-with-webhooks.yaml`,
 	},
+	{
+		// Its later versions have these tests in a module of their own, which the module proxy does not have.
+		name: "cert-manager", module: "github.com/cert-manager/cert-manager@v1.11.5", packages: []string{
+			"./test/integration/acme", "./test/integration/certificaterequests", "./test/integration/certificates", "./test/integration/challenges",
+			"./test/integration/conversion", "./test/integration/ctl/...", "./test/integration/issuers", "./test/integration/rfc2136_dns01",
+			"./test/integration/validation", "./test/integration/webhook",
+		},
+		leftOut: map[string]string{"test/integration/versionchecker": "needs the manifests of all releases, from GitHub"},
+		// Its definitions are templates of a chart, because of their labels.
+		prepare: `mkdir -p _bin/yaml/templated-crds
+			for crd in deploy/crds/crd-*.yaml; do
+				sed '/{{/d' $crd > _bin/yaml/templated-crds/$(basename $crd .yaml).templated.yaml
+			done`,
+	},
 }
