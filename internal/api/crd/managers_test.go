@@ -22,6 +22,12 @@ func TestManagersOfRemovedVersions(t *testing.T) {
 	if _, err := c.client.Resource(things("v0", "things")).Apply(t.Context(), "a", thing("v0", "a", map[string]any{"size": int64(1)}), old); err != nil {
 		t.Fatal(err)
 	}
+	v1 := c.client.Resource(things("v1", "things"))
+	w, err := v1.Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
 	remove := func() error {
 		d, err := c.client.Resource(definitions).Get(t.Context(), "things.example.com", metav1.GetOptions{})
 		if err != nil {
@@ -34,8 +40,9 @@ func TestManagersOfRemovedVersions(t *testing.T) {
 	if err := retry.RetryOnConflict(retry.DefaultRetry, remove); err != nil {
 		t.Fatal(err)
 	}
+	for range w.ResultChan() { // until the change has reached the things
+	}
 
-	v1 := c.client.Resource(things("v1", "things"))
 	patch := func(patch string) []metav1.ManagedFieldsEntry {
 		t.Helper()
 		got, err := v1.Patch(t.Context(), "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "new"})
@@ -48,7 +55,7 @@ func TestManagersOfRemovedVersions(t *testing.T) {
 		t.Errorf("after an update the managers are %v", got)
 	}
 	three := thing("v1", "a", map[string]any{"size": int64(3)})
-	_, err := v1.Apply(t.Context(), "a", three, metav1.ApplyOptions{FieldManager: "old", Force: true})
+	_, err = v1.Apply(t.Context(), "a", three, metav1.ApplyOptions{FieldManager: "old", Force: true})
 	if s := apierrors.APIStatus(nil); !errors.As(err, &s) || s.Status().Code != 500 || s.Status().Message != "request to convert CR to an invalid group/version: example.com/v0" {
 		t.Errorf("an apply: %v", err)
 	}
