@@ -73,7 +73,10 @@ func copyTarget(t target, dir string) error {
 			return err
 		}
 	}
-	return nil
+	if t.prepare == "" {
+		return nil
+	}
+	return command(dir, "sh", "-ec", t.prepare)
 }
 
 // testPackage is a package with tests that start a server.

@@ -50,7 +50,7 @@ func makeServers(s settings) ([]server, error) {
 }
 
 // makeServer puts programs where setup-envtest keeps those that it has downloaded: suites that would download them find them there, and
-// the others are told of the folder.
+// the others are told of the folder, or of each program.
 func makeServer(name, programs, data, kubectl string) (server, error) {
 	version, err := suite.Version(filepath.Join(programs, "kube-apiserver"))
 	if err != nil {
@@ -58,7 +58,14 @@ func makeServer(name, programs, data, kubectl string) (server, error) {
 	}
 	number, _, _ := strings.Cut(version, "+")
 	dir := filepath.Join(data, "kubebuilder-envtest", "k8s", fmt.Sprintf("%s-%s-%s", number, runtime.GOOS, runtime.GOARCH))
-	env := []string{"KUBEBUILDER_ASSETS=" + dir, "XDG_DATA_HOME=" + data, "K8S_VERSION=" + number}
+	env := []string{
+		"KUBEBUILDER_ASSETS=" + dir, "XDG_DATA_HOME=" + data, "K8S_VERSION=" + number,
+		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=1m", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=1m", // machines are busy
+	}
+	for _, program := range []string{"etcd", "kube-apiserver", "kubectl"} {
+		variable := "TEST_ASSET_" + strings.ReplaceAll(strings.ToUpper(program), "-", "_")
+		env = append(env, variable+"="+filepath.Join(dir, program))
+	}
 	return server{name, version, dir, env}, link(dir, filepath.Join(programs, "kube-apiserver"), filepath.Join(programs, "etcd"), kubectl)
 }
 

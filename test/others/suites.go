@@ -8,6 +8,9 @@ type target struct {
 	// nested are modules below it that it takes from its own folders: the folder, and PATH@VERSION. The module does not contain them.
 	nested map[string]string
 	tags   string // of its files
+	// prepare is a shell script that is run in the copy of the module before its tests are compiled. It makes what the tests read and the module
+	// does not contain.
+	prepare string
 	// crds is a folder of definitions for a suite that tests a server that is there, and wants them to be in it.
 	crds string
 	// leftOut are tests that are not asked for, by their names, or by expressions that match the texts of Ginkgo's specs; and why.
@@ -42,5 +45,30 @@ var targets = []target{
 			"./pkg/controller/mutators/...", "./pkg/readiness/...", "./pkg/watch/...",
 		},
 		leftOut: map[string]string{"pkg/controller/constrainttemplate": "waits for a policy of admissionregistration.k8s.io/v1beta1, which Kubernetes 1.37 does not serve by default"},
+	},
+	{
+		name: "kueue", module: "sigs.k8s.io/kueue@v0.17.0", packages: []string{
+			"./test/integration/singlecluster/conversion", "./test/integration/singlecluster/webhook/core", "./test/integration/singlecluster/controller/core",
+			"./test/integration/singlecluster/controller/jobs/job", "./test/integration/singlecluster/scheduler", "./test/integration/multikueue",
+		},
+		// Definitions of its own, and those of other projects from their modules, as its Makefile makes them.
+		prepare: `make KUSTOMIZE_VERSION=v5.8.1 kustomize dep-crds
+			mkdir -p config/components/crd/_output
+			bin/kustomize build config/components/crd > config/components/crd/_output/crds-with-webhooks.yaml`,
+		leftOut: map[string]string{"thirty more packages of test/integration": "ask the server the same for kinds of other projects, or for single features, and take hours"},
+	},
+	{
+		// Its later versions have these tests in a module of their own, which the module proxy does not have.
+		name: "cert-manager", module: "github.com/cert-manager/cert-manager@v1.11.5", packages: []string{
+			"./test/integration/acme", "./test/integration/certificaterequests", "./test/integration/certificates", "./test/integration/challenges",
+			"./test/integration/conversion", "./test/integration/ctl/...", "./test/integration/issuers", "./test/integration/rfc2136_dns01",
+			"./test/integration/validation", "./test/integration/webhook",
+		},
+		leftOut: map[string]string{"test/integration/versionchecker": "needs the manifests of all releases, from GitHub"},
+		// Its definitions are templates of a chart, because of their labels.
+		prepare: `mkdir -p _bin/yaml/templated-crds
+			for crd in deploy/crds/crd-*.yaml; do
+				sed '/{{/d' $crd > _bin/yaml/templated-crds/$(basename $crd .yaml).templated.yaml
+			done`,
 	},
 }

@@ -94,7 +94,7 @@ func (m *Manager) library(v Versions) (*managedfields.FieldManager, error) {
 }
 
 // Update notes in obj, which is to replace live, who has set which fields. On a creation live is empty. If that fails, obj
-// has no managers. The only error is that of an object that has no form in JSON.
+// has the managers of live. The only error is that of an object that has no form in JSON.
 func (m *Manager) Update(ctx context.Context, live, obj Object, manager string) (runtime.Object, error) {
 	versions := m.Versions(ctx)
 	if m.update(versions, live, obj, manager) {
