@@ -130,12 +130,12 @@ func (c converter) typed(in runtime.Object, gvk schema.GroupVersionKind) (runtim
 
 func (c converter) convert(in runtime.Object, from, to schema.GroupVersionKind) (runtime.Object, error) {
 	vf, vt := c.ep.version(from.GroupVersion()), c.ep.version(to.GroupVersion())
-	if vf == nil || vt == nil {
-		if c.ep.R.Types != nil {
-			// With this error, updates keep the managers as they are, and applies fail: a version can leave a definition by
-			// mistake.
-			return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", to.GroupVersion())
-		}
+	switch {
+	case vt == nil && c.ep.R.Types != nil:
+		// With this error, updates keep the managers as they are, and applies fail: a version can leave a definition by
+		// mistake.
+		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", to.GroupVersion())
+	case vf == nil || vt == nil:
 		// With this error, field management drops the fields that were managed
 		// in a version that no longer exists.
 		return nil, runtime.NewNotRegisteredErrForKind(c.ep.R.Plural, to)

@@ -70,11 +70,16 @@ func (w *write) fitNamespace(obj Object) error {
 func (w *write) fitName(obj Object) error {
 	switch got := obj.GetName(); {
 	case got == "":
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", w.name))
+		return w.nameless()
 	case got != w.name:
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", got, w.name))
 	}
 	return nil
+}
+
+// nameless refuses an object without a name.
+func (w *write) nameless() error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", w.name))
 }
 
 // dedupOwners drops repeated owner references with a warning.

@@ -127,8 +127,8 @@ func (c *call) patchScale(kind types.PatchType) error {
 		// A strategic merge patch never changes the kind, whatever the patch
 		// says.
 		if kind != types.StrategicMergePatchType {
-			if err := stillOfType(obj, scaleGVK); err != nil {
-				return nil, patchInvalid(body, err)
+			if err := c.checkPatchedType(obj, scaleGVK, body); err != nil {
+				return nil, err
 			}
 		}
 		obj.SetGroupVersionKind(scaleGVK)

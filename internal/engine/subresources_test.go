@@ -64,7 +64,7 @@ func TestScaleOfUntyped(t *testing.T) {
 		{"POST " + widgAt, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"}}`, "201"},
 		{"GET " + path, "", "500 reason=InternalError"},
 		{"PATCH/merge " + path, `{"metadata":{"labels":{"a":"b"}}}`, "400 reason=BadRequest"},
-		{"PATCH/merge " + path, `{"spec":{"replicas":2}}`, "200 spec.replicas=2"},
+		{"PATCH/merge " + path, `{"spec":{"replicas":2},"apiVersion":""}`, "200 spec.replicas=2"},
 		{"GET " + path, "", "200 spec.replicas=2"},
 		{"GET " + widgAt + "/a", "", "200 spec.replicas=2"},
 	}...)

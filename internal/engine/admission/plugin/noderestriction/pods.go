@@ -23,7 +23,7 @@ func (p *plugin) admitPods(ctx context.Context, a *admission.Attributes, node st
 		case admission.Create:
 			return p.admitMirror(ctx, a, node)
 		case admission.Delete:
-			return p.admitOwn(ctx, a, node, a.Name)
+			return p.admitOwn(ctx, a, node, a.Name, "node %q can only delete pods with spec.nodeName set to itself")
 		}
 		return admission.Forbiddenf(a, "unexpected operation %q, node %q can only create and delete mirror pods", a.Operation, node)
 	case "status":
@@ -34,8 +34,8 @@ func (p *plugin) admitPods(ctx context.Context, a *admission.Attributes, node st
 	return admission.Forbiddenf(a, "unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.Subresource)
 }
 
-// admitOwn requires a pod to be bound to the node.
-func (p *plugin) admitOwn(ctx context.Context, a *admission.Attributes, node, name string) error {
+// admitOwn requires a pod to be bound to the node; refusal is what the refused are told, of the node.
+func (p *plugin) admitOwn(ctx context.Context, a *admission.Attributes, node, name, refusal string) error {
 	pod, ok := a.OldObject.(*corev1.Pod)
 	if !ok {
 		var err error
@@ -48,7 +48,7 @@ func (p *plugin) admitOwn(ctx context.Context, a *admission.Attributes, node, na
 		}
 	}
 	if pod.Spec.NodeName != node {
-		return admission.Forbiddenf(a, "node %q can only delete or evict pods with spec.nodeName set to itself", node)
+		return admission.Forbiddenf(a, refusal, node)
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (p *plugin) admitEviction(ctx context.Context, a *admission.Attributes, nod
 	if name == "" {
 		return admission.Forbiddenf(a, "could not determine pod from request data")
 	}
-	return p.admitOwn(ctx, a, node, name)
+	return p.admitOwn(ctx, a, node, name, "node %s can only evict pods with spec.nodeName set to itself")
 }
 
 // admitMirror requires a mirror pod, which the node already runs from its own
