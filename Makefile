@@ -225,8 +225,9 @@ PACKAGES ?= apiserver apiserver/admissionwebhook apiserver/anonymous apiserver/a
 	disruption dra dra/all dra/api dra/default dra/ga dryrun dualstack endpoints endpointslice etcd events evictions examples garbagecollector \
 	job kubelet metrics namespace network node podautoscaler podcertificaterequests podgc pods pvc quota replicaset replicationcontroller \
 	scale scheduler scheduler/batch scheduler/bind scheduler/eventhandler scheduler/extender scheduler/filters scheduler/nominated_node_name \
-	scheduler/plugins scheduler/podgroup scheduler/podgroup/queueing scheduler/podgroup/topology_aware_scheduling scheduler/prequeueinghint scheduler/queueing secrets service serviceaccount \
-	servicecidr serving staleness statefulset storageclasses storageversion storageversionmigrator tls ttlcontroller
+	scheduler/plugins scheduler/podgroup scheduler/podgroup/queueing scheduler/podgroup/topology_aware_scheduling scheduler/preemption scheduler/preemption/misc \
+	scheduler/preemption/nominatednodename scheduler/preemption/podgroup scheduler/prequeueinghint scheduler/queueing scheduler/scoring scheduler/serving secrets service serviceaccount \
+	servicecidr serving staleness statefulset storageclasses storageversion storageversionmigrator tls ttlcontroller volume volumescheduling
 upstream-integration: build bench/peer/bin/etcd $(if $(PEER),bench/peer/bin/kube-apiserver)
 	cd test && $(GO) run ./upstream $(if $(PEER),-peer ../bench/peer/bin/kube-apiserver) $(foreach p,$(addsuffix $(if $(RUN),:$(RUN)),$(PACKAGES)),'$(p)')
 
