@@ -41,55 +41,56 @@ var errBootstrapExpired = errors.New(errInvalidToken.Error())
 // BootstrapTokens accepts the tokens that nodes join with: ID.SECRET, stored in secrets of kube-system. They are valid
 // for the audiences.
 func BootstrapTokens(secrets Secrets, audiences []string, clk clock.PassiveClock) TokenAuthenticator {
-	b := &bootstrapTokens{secrets: secrets, clock: clk}
-	b.find = ForAudiences(audiences, b.user)
-	return b
+	return &bootstrapTokens{secrets, audiences, clk}
 }
 
 type bootstrapTokens struct {
-	secrets Secrets
-	clock   clock.PassiveClock
-	find    TokenAuthenticator
+	secrets   Secrets
+	audiences []string
+	clock     clock.PassiveClock
 }
 
 // AuthenticateToken is part of TokenAuthenticator.
 func (b *bootstrapTokens) AuthenticateToken(ctx context.Context, token string, audiences []string) (*Response, error) {
-	r, err := b.find.AuthenticateToken(ctx, token, audiences)
-	if r == nil || err != nil {
-		return r, err
+	var valid *request.Credential
+	r, err := ForAudiences(b.audiences, func(ctx context.Context, token string) (u user.Info, err error) {
+		u, valid, err = b.find(ctx, token)
+		return u, err
+	}).AuthenticateToken(ctx, token, audiences)
+	if r != nil {
+		r.Valid = valid
 	}
-	id, _, _ := splitBootstrapToken(token)
-	if s, err := b.secrets.Secret(ctx, bootstrapNamespace, bootstrapSecretPrefix+id); err == nil {
-		if end := bootstrapEnd(s); !end.IsZero() {
-			r.Valid = &request.Credential{Kind: request.CredentialBootstrapToken, From: s.CreationTimestamp.Time, Until: end}
-		}
-	}
-	return r, nil
+	return r, err
 }
 
-func (b *bootstrapTokens) user(ctx context.Context, token string) (user.Info, error) {
+// find returns the user of a token, and how long the token is valid; nil: for ever.
+func (b *bootstrapTokens) find(ctx context.Context, token string) (user.Info, *request.Credential, error) {
 	id, secret, ok := splitBootstrapToken(token)
 	if !ok {
-		return nil, nil
+		return nil, nil, nil
 	}
 	s, err := b.secrets.Secret(ctx, bootstrapNamespace, bootstrapSecretPrefix+id)
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look up bootstrap token: %w", err)
+		return nil, nil, fmt.Errorf("look up bootstrap token: %w", err)
 	}
 	groups, ok := bootstrapGroups(s)
 	if !ok || !bootstrapStands(s, id, secret) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	if end := bootstrapEnd(s); string(s.Data["expiration"]) != "" && !b.clock.Now().Before(end) {
-		return nil, errBootstrapExpired
+	var valid *request.Credential
+	if len(s.Data["expiration"]) > 0 {
+		valid = &request.Credential{Kind: request.CredentialBootstrapToken, From: s.CreationTimestamp.Time, Until: bootstrapEnd(s)}
+		if !b.clock.Now().Before(valid.Until) {
+			return nil, nil, errBootstrapExpired
+		}
 	}
-	return &user.DefaultInfo{Name: bootstrapUserPrefix + id, Groups: groups}, nil
+	return &user.DefaultInfo{Name: bootstrapUserPrefix + id, Groups: groups}, valid, nil
 }
 
-// bootstrapEnd is when a token ends; zero: it has no end, or none that can be read.
+// bootstrapEnd is when a token ends. One that cannot be read is over.
 func bootstrapEnd(s *corev1.Secret) time.Time {
 	end, err := time.Parse(time.RFC3339, string(s.Data["expiration"]))
 	if err != nil {

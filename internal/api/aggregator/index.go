@@ -68,6 +68,10 @@ func (s *Server) put(ctx context.Context, r *registered, c *changes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.services[v.name]
+	if old != nil && old.GroupVersion != v.GroupVersion { // the API does not allow this, but somebody may have written into the storage
+		s.removeLocked(old, c)
+		old = nil
+	}
 	if v.GroupVersion == own {
 		v.local = true
 	}
@@ -75,9 +79,6 @@ func (s *Server) put(ctx context.Context, r *registered, c *changes) {
 		s.claimLocked(ctx, v, key, old, c)
 	}
 	s.services[v.name] = v
-	if old != nil && old.Group != v.Group { // its name says the group, but not if somebody wrote into the storage
-		s.leaveGroupLocked(old)
-	}
 	if s.byGroup[v.Group] == nil {
 		s.byGroup[v.Group] = map[string]bool{}
 	}
@@ -145,24 +146,22 @@ func (s *Server) leaveLocked(v *service, freed bool, c *changes) {
 	}
 }
 
-// leaveGroupLocked takes an APIService from those of its group. s.mu is held.
-func (s *Server) leaveGroupLocked(v *service) {
-	delete(s.byGroup[v.Group], v.name)
-	if len(s.byGroup[v.Group]) == 0 {
-		delete(s.byGroup, v.Group)
-	}
-}
-
 // remove removes an APIService from the index.
 func (s *Server) remove(name string, c *changes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.services[name]
-	if v == nil {
-		return
+	if v := s.services[name]; v != nil {
+		s.removeLocked(v, c)
 	}
-	delete(s.services, name)
-	s.leaveGroupLocked(v)
+}
+
+// removeLocked removes an APIService that is in the index. s.mu is held.
+func (s *Server) removeLocked(v *service, c *changes) {
+	delete(s.services, v.name)
+	delete(s.byGroup[v.Group], v.name)
+	if len(s.byGroup[v.Group]) == 0 {
+		delete(s.byGroup, v.Group)
+	}
 	if v.backend != nil {
 		s.leaveLocked(v, true, c)
 	}
