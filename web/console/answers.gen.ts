@@ -250,6 +250,12 @@ export interface Definition {
   definitionBytes: number;
   /** The versions whose schema was needed. */
   compiled?: string[];
+  /** What compiling these schemas took. */
+  compileTime: string;
+  /** How many objects were validated since the definition last changed. */
+  checks: number;
+  /** What that took, with the expressions of the schema, which are compiled when they are first needed. */
+  checkTime: string;
   /** That its objects are in memory. */
   loaded: boolean;
   /** How many objects there are. */

@@ -13,6 +13,8 @@ function number<R>(name: string, of: (r: R) => number, more: Partial<Column<R>> 
 
 function size<R>(name: string, of: (r: R) => number): Column<R> { return { name, of, number: true, show: bytes }; }
 
+function duration<R>(name: string, of: (r: R) => number, about?: string): Column<R> { return { name, of, number: true, show: time, about }; }
+
 // usePages reads a list of which there may be very many, a page at a time. It returns the rows and the buttons for other pages.
 function usePages<R extends 'watches' | 'definitions'>(resource: R, fields: { [field: string]: string | undefined }) {
   const [from, go] = useState('');
@@ -102,6 +104,8 @@ export function Storage() {
 const definitionColumns: Column<Definition>[] = [
   { name: 'definition', of: r => r.metadata.name }, { name: 'versions', of: r => (r.versions ?? []).join(', ') }, number('objects', r => r.objects), size('bytes', r => r.bytes),
   number('watchers', r => r.watchers), size('definition', r => r.definitionBytes), { name: 'compiled', of: r => (r.compiled ?? []).join(', '), about: 'Versions whose schema was needed' },
+  duration('compilation', r => ms(r.compileTime)), number('checks', r => r.checks, { about: 'Objects validated since the definition last changed' }),
+  duration('check', r => ms(r.checkTime) / Math.max(1, r.checks), 'Of one object, on average, with the rules of the schema'),
   { name: 'state', of: r => r.established ? r.loaded ? 'in use' : 'not used yet' : 'not served', class: r => !r.established && 'bad' },
 ];
 
@@ -115,7 +119,7 @@ export function Definitions({ params }: ViewProps) {
 const queueColumns: Column<Controller>[] = [
   { name: 'queue', of: r => r.metadata.name }, number('waiting', r => r.waiting, { class: r => r.waiting > 100 && 'bad' }), number('working', r => r.working), number('added', r => r.added),
   number('retries', r => r.retries), { name: 'of 100 fail', of: r => r.added ? 100 * r.retries / r.added : 0, number: true, show: v => v.toFixed(1), class: r => r.retries > 10 && r.retries * 5 > r.added && 'bad', about: 'How many of 100 that were added came back after a failure' },
-  { name: 'mean wait', of: r => ms(r.meanWait), number: true, show: time }, { name: 'mean work', of: r => ms(r.meanWork), number: true, show: time },
+  duration('mean wait', r => ms(r.meanWait)), duration('mean work', r => ms(r.meanWork)),
   { name: 'oldest under way', of: r => ms(r.longest), number: true, show: time },
 ];
 

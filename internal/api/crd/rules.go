@@ -133,7 +133,10 @@ func (k *kind) validate(ctx context.Context, obj, old engine.Object,
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
+	began := k.serving.server.Clock.Now()
 	v := rest(ctx, s, obj, old)
+	k.serving.checking.Add(int64(k.serving.server.Clock.Since(began)))
+	k.serving.checks.Add(1)
 	for _, w := range v.Warnings {
 		request.AddWarning(ctx, w)
 	}

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -31,8 +33,11 @@ type serving struct {
 	spec      *apiextensionsv1.CustomResourceDefinition // without its schemas
 	endpoints map[string]*engine.Endpoint               // by version
 	schemas   map[string]*schema.Schema                 // by version
+	compiling time.Duration                             // that schemas have taken so far
 	retired   bool
 	forgotten bool
+
+	checks, checking atomic.Int64 // objects validated, and the nanoseconds that took
 }
 
 func newServing(s *Server, d *definition) *serving {
@@ -94,11 +99,13 @@ func (s *serving) schema(version string) (*schema.Schema, error) {
 		if v.Schema != nil {
 			props = v.Schema.OpenAPIV3Schema
 		}
+		began := s.server.Clock.Now()
 		c, err := schema.Compile(props, schema.Options{PreserveUnknownFields: d.Spec.PreserveUnknownFields, Cache: s.server.programs})
 		if err != nil {
 			return nil, fmt.Errorf("schema of version %s: %w", version, err)
 		}
 		s.schemas[version] = c
+		s.compiling += s.server.Clock.Since(began)
 		return c, nil
 	}
 	return nil, fmt.Errorf("definition %s has no version %s", s.def.name, version)

@@ -2,6 +2,7 @@ package crd
 
 import (
 	"slices"
+	"time"
 
 	"github.com/kanzen-io/kanzen/internal/store"
 )
@@ -13,6 +14,10 @@ type State struct {
 	Established           bool
 	Bytes                 int      // of the definition
 	Compiled              []string // versions whose schema was needed
+	// What schemas have taken since the definition last changed: to be compiled, without their expressions, and to check so many objects,
+	// with their expressions, which are compiled when they are first needed.
+	Compiling, Checking time.Duration
+	Checks              int64
 	// View is what is in memory of its objects.
 	View store.ViewState
 }
@@ -56,7 +61,9 @@ func (s *serving) state(st *State) {
 	for version := range s.schemas {
 		st.Compiled = append(st.Compiled, version)
 	}
+	st.Compiling = s.compiling
 	s.mu.Unlock()
+	st.Checks, st.Checking = s.checks.Load(), time.Duration(s.checking.Load())
 	slices.Sort(st.Compiled)
 	if v := s.view(); v != nil {
 		st.View = v.State()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -69,9 +70,11 @@ func (l *look) definitions() {
 const (
 	largeDefinition = 1 << 20
 	costlyObjects   = 64 << 20
+	costlyCheck     = 10 * time.Millisecond
+	enoughChecks    = 20 // the first compile expressions
 )
 
-// costly tells of definitions that are nearly too large to be stored, or whose objects are most of what is in memory.
+// costly tells of definitions that are nearly too large to be stored, whose objects are most of what is in memory, or whose objects take long to check.
 func (l *look) costly() {
 	var all int64
 	for _, v := range l.Parts.Views() {
@@ -79,7 +82,8 @@ func (l *look) costly() {
 	}
 	for _, d := range l.sized.definitions {
 		isLarge, isMost := d.DefinitionBytes >= largeDefinition, d.Bytes >= costlyObjects && d.Bytes > all/2
-		if !isLarge && !isMost {
+		isSlow := d.Checks >= enoughChecks && d.MeanCheck() >= costlyCheck
+		if !isLarge && !isMost && !isSlow {
 			continue
 		}
 		f := l.about("DefinitionCostly", v1alpha1.SeverityInfo, definitionOf(d.Name), "definition %s costs much", d.Name)
@@ -93,6 +97,12 @@ func (l *look) costly() {
 			f.Impact = "it is read as a whole by everything that lists definitions, and cannot grow beyond 1.5 MiB"
 			f.Cause = "its schemas and descriptions are large, in " + plural(len(d.Versions), "version")
 			f.run("kubectl get crd %s -o json | wc -c  # controller-gen crd:maxDescLen=0 leaves the descriptions out", d.Name)
+		}
+		if isSlow {
+			f.saw("%s were checked in %s, since the definition last changed", plural(d.Checks, "object"), short(d.CheckTime.Duration))
+			f.Impact = fmt.Sprintf("each write of one waits %s for the check, and takes a processor for it", short(d.MeanCheck()))
+			f.Cause = "its objects are large, or its rules (x-kubernetes-validations) go through long lists and maps"
+			f.run("kubectl get crd %s -o json | jq -r '.. | .\"x-kubernetes-validations\"? // empty | .[].rule'", d.Name)
 		}
 		f.run("kubectl get definition.flightrecorder.kanzen.io %s -o yaml", d.Name)
 	}

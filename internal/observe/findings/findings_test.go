@@ -577,4 +577,12 @@ func TestDefinitions(t *testing.T) {
 	if f := one(d.found(sizedFor), "DefinitionCostly"); f == nil || f.Impact != "100.0 MiB of memory, 66% of what all objects take" {
 		t.Errorf("%+v", f)
 	}
+	novels.Bytes, novels.Checks, novels.CheckTime.Duration = 0, 19, time.Second
+	if f := one(d.found(2*sizedFor), "DefinitionCostly"); f != nil {
+		t.Errorf("the first checks compile expressions: %+v", f)
+	}
+	novels.Checks = 50
+	if f := one(d.found(3*sizedFor), "DefinitionCostly"); f == nil || f.Impact != "each write of one waits 20ms for the check, and takes a processor for it" {
+		t.Errorf("%+v", f)
+	}
 }

@@ -172,7 +172,7 @@ func (r *Recorder) priorityLevels(p Parts) *engine.Resource {
 func (r *Recorder) definitions(p Parts) *engine.Resource {
 	res := readOnly("definitions", "definition", "Definition", engine.VersionOf[v1alpha1.Definition, v1alpha1.DefinitionList](v1alpha1.GroupVersion(), nil))
 	listed(r, res, whole(r, without(p.Definitions)), func(d *v1alpha1.Definition) string {
-		return version(d.DefinitionBytes, d.Compiled, d.Objects, d.Bytes, d.Watchers, d.Established)
+		return version(d.DefinitionBytes, d.Compiled, d.Checks, d.Objects, d.Bytes, d.Watchers, d.Established)
 	})
 	res.Fields = engine.Fields(func(d *v1alpha1.Definition) fields.Set {
 		return fields.Set{"group": d.Group, "costliest": costliest(d.Rank)}
@@ -180,9 +180,10 @@ func (r *Recorder) definitions(p Parts) *engine.Resource {
 	res.Table = &engine.Table{
 		Columns: []metav1.TableColumnDefinition{nameColumn(), column("Objects", "integer", "Of it in memory.", 0), column("Bytes", "integer", "Of these.", 0),
 			column("Watchers", "integer", "Who follows them.", 0), column("Definition", "integer", "Bytes of the definition.", 0), column("Compiled", "string", "Versions whose schema was needed.", 0),
+			column("Compilation", "string", "Of these.", 1), column("Checks", "integer", "Objects validated since the definition last changed.", 1), column("Check", "string", "Of an object, on average.", 0),
 			column("Established", "boolean", "Whether it is served.", 0)},
 		Row: engine.Row(func(d *v1alpha1.Definition) []any {
-			return []any{d.Name, d.Objects, d.Bytes, d.Watchers, d.DefinitionBytes, strings.Join(d.Compiled, ","), d.Established}
+			return []any{d.Name, d.Objects, d.Bytes, d.Watchers, d.DefinitionBytes, strings.Join(d.Compiled, ","), round(d.CompileTime.Duration), d.Checks, round(d.MeanCheck()), d.Established}
 		}),
 	}
 	return res

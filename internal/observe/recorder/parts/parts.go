@@ -99,6 +99,7 @@ func shownLevel(s *flowcontrol.LevelState) *v1alpha1.PriorityLevel {
 
 func shownDefinition(s *crd.State) *v1alpha1.Definition {
 	d := &v1alpha1.Definition{Group: s.Group, Resource: s.Resource, Versions: s.Versions, Established: s.Established, DefinitionBytes: int64(s.Bytes), Compiled: s.Compiled,
+		CompileTime: metav1.Duration{Duration: s.Compiling}, Checks: s.Checks, CheckTime: metav1.Duration{Duration: s.Checking},
 		Loaded: s.View.Loaded, Objects: int64(s.View.Objects), Bytes: s.View.Bytes, Watchers: int64(s.View.Watchers)}
 	d.Name = s.Name
 	return d

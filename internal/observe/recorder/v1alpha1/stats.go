@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // What a TrafficStat counts requests by.
 const (
@@ -262,17 +266,25 @@ type Definition struct {
 	metav1.TypeMeta   `json:",inline" doc:"What a CustomResourceDefinition costs this server."`
 	metav1.ObjectMeta `json:"metadata"`
 
-	Group           string   `json:"group" doc:"The API group."`
-	Resource        string   `json:"resource" doc:"The resource, in the plural."`
-	Versions        []string `json:"versions" doc:"The served versions."`
-	Established     bool     `json:"established" doc:"That it is served."`
-	DefinitionBytes int64    `json:"definitionBytes" doc:"Bytes of the definition itself."`
-	Compiled        []string `json:"compiled,omitempty" doc:"The versions whose schema was needed."`
-	Loaded          bool     `json:"loaded" doc:"That its objects are in memory."`
-	Objects         int64    `json:"objects" doc:"How many objects there are."`
-	Bytes           int64    `json:"bytes" doc:"Bytes of the stored objects."`
-	Watchers        int64    `json:"watchers" doc:"Watches of it."`
-	Rank            int64    `json:"rank" doc:"1 for the definition whose objects have the most bytes. The field costliest selects those up to 100."`
+	Group           string          `json:"group" doc:"The API group."`
+	Resource        string          `json:"resource" doc:"The resource, in the plural."`
+	Versions        []string        `json:"versions" doc:"The served versions."`
+	Established     bool            `json:"established" doc:"That it is served."`
+	DefinitionBytes int64           `json:"definitionBytes" doc:"Bytes of the definition itself."`
+	Compiled        []string        `json:"compiled,omitempty" doc:"The versions whose schema was needed."`
+	CompileTime     metav1.Duration `json:"compileTime" doc:"What compiling these schemas took."`
+	Checks          int64           `json:"checks" doc:"How many objects were validated since the definition last changed."`
+	CheckTime       metav1.Duration `json:"checkTime" doc:"What that took, with the expressions of the schema, which are compiled when they are first needed."`
+	Loaded          bool            `json:"loaded" doc:"That its objects are in memory."`
+	Objects         int64           `json:"objects" doc:"How many objects there are."`
+	Bytes           int64           `json:"bytes" doc:"Bytes of the stored objects."`
+	Watchers        int64           `json:"watchers" doc:"Watches of it."`
+	Rank            int64           `json:"rank" doc:"1 for the definition whose objects have the most bytes. The field costliest selects those up to 100."`
+}
+
+// MeanCheck is how long the check of an object took, on average.
+func (d *Definition) MeanCheck() time.Duration {
+	return d.CheckTime.Duration / time.Duration(max(1, d.Checks))
 }
 
 // DefinitionList is a list of definitions.
