@@ -62,7 +62,7 @@ func (d *AuditDelivery) addFlags(fs *pflag.FlagSet, to string) {
 	fs.StringVar(&d.Version, name("version"), d.Version, "Group and version of the events.")
 }
 
-func (c *Config) validateAudit(bad func(flag, format string, args ...any)) {
+func (c *Config) validateAudit(bad reporter) {
 	if c.AuditLog.Path != "" {
 		c.AuditLogDelivery.validate("log", bad)
 		if c.AuditLogFormat != "json" && c.AuditLogFormat != "legacy" {
@@ -74,7 +74,7 @@ func (c *Config) validateAudit(bad func(flag, format string, args ...any)) {
 	}
 }
 
-func (d *AuditDelivery) validate(to string, bad func(flag, format string, args ...any)) {
+func (d *AuditDelivery) validate(to string, bad reporter) {
 	modes := []string{"batch", "blocking", "blocking-strict"}
 	positive := func(what string, ok bool, n any) {
 		if !ok {

@@ -42,7 +42,7 @@ var abstractSocket = regexp.MustCompile(`^@([a-zA-Z0-9_-]+\.)*[a-zA-Z0-9_-]+$`)
 // maxTokenLife bounds --service-account-max-token-expiration.
 const maxTokenLife = (1 << 32) * time.Second
 
-func (c *Config) validateAuthentication(bad func(flag, format string, args ...any)) {
+func (c *Config) validateAuthentication(bad reporter) {
 	set := func(prefix string) bool {
 		return c.given != nil && slices.ContainsFunc([]string{"issuer-url", "client-id", "ca-file", "username-claim", "username-prefix",
 			"groups-claim", "groups-prefix", "signing-algs", "required-claim"}, func(f string) bool { return c.given(prefix + f) })
@@ -83,7 +83,7 @@ func (c *Config) validateAuthentication(bad func(flag, format string, args ...an
 
 // validateFrontProxy validates the header names of a front proxy, and that client certificates are not accepted as a
 // front proxy's.
-func (c *Config) validateFrontProxy(bad func(flag, format string, args ...any)) {
+func (c *Config) validateFrontProxy(bad reporter) {
 	for flag, values := range map[string][]string{
 		"requestheader-username-headers": c.RequestHeaderUserHeaders, "requestheader-uid-headers": c.RequestHeaderUIDHeaders,
 		"requestheader-group-headers": c.RequestHeaderGroupHeaders, "requestheader-extra-headers-prefix": c.RequestHeaderExtraPrefixes,

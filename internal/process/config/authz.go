@@ -29,7 +29,7 @@ func (c *Config) addAuthorizationFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.AuthorizationWebhookUnauthorizedTTL, "authorization-webhook-cache-unauthorized-ttl", c.AuthorizationWebhookUnauthorizedTTL, "How long the mode Webhook remembers that something is not allowed.")
 }
 
-func (c *Config) validateAuthorization(bad func(flag, format string, args ...any)) {
+func (c *Config) validateAuthorization(bad reporter) {
 	if c.AuthorizationConfigFile != "" {
 		if c.given != nil && slices.ContainsFunc(authorizationFlags, c.given) {
 			bad("authorization-config", "can not be specified when --authorization-mode or --authorization-webhook-* flags are defined")

@@ -55,7 +55,7 @@ func (d *AuditDelivery) bounds(prefix string) []bound {
 	return []bound{{prefix + "batch-buffer-size", int64(d.Buffer), math.MinInt64, buffered}, {prefix + "batch-max-size", int64(d.MaxSize), math.MinInt64, buffered}}
 }
 
-func (c *Config) validateBounds(bad func(flag, format string, args ...any)) {
+func (c *Config) validateBounds(bad reporter) {
 	for _, b := range c.bounds() {
 		switch {
 		case b.value < b.least:

@@ -82,7 +82,7 @@ func (f versionFlag) Set(value string) error {
 const oldest = "1.34"
 
 // validateCompatibility validates the flags of this file, with kube-apiserver's words.
-func (c *Config) validateCompatibility(bad func(flag, format string, args ...any)) {
+func (c *Config) validateCompatibility(bad reporter) {
 	emulated, err := emulatedVersion(c.emulatedVersion)
 	if err != nil {
 		bad("emulated-version", "%v", err)

@@ -5,8 +5,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path"
@@ -15,12 +13,9 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/access/audit"
-	"github.com/kanzen-io/kanzen/internal/base/logs"
-	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/request/extensions"
 )
@@ -453,149 +448,6 @@ func (c *Process) Embedded() bool { return len(c.EtcdServers) == 0 }
 // SharesEtcd reports whether other servers can use the same etcd.
 func (c *Process) SharesEtcd() bool {
 	return !c.Embedded() || len(c.EtcdListenClients) > 0 || len(c.EtcdListenPeers) > 0
-}
-
-// Validate returns the settings of the process and of the control plane at its root, or all errors in them, each with its flag. What it
-// returns is a copy: the Config may change.
-func (c *Config) Validate() (*Process, *Plane, error) {
-	own := *c
-	own.derive()
-	if err := own.validate(); err != nil {
-		return nil, nil, err
-	}
-	p, plane := own.Process, own.Plane // own has the flags too, which are larger
-	return &p, &plane, nil
-}
-
-// derive notes in one part what the other part says. What is wrong there, validate tells.
-func (c *Config) derive() {
-	gates, _ := features.Parse(c.FeatureGates, c.Versions())
-	c.Plane.gates, c.Process.gates = gates, &gates
-	if ranges, err := c.ServiceRanges(); err == nil {
-		c.services = FirstAddress(ranges[0])
-	}
-	c.ownKeys = c.DataDir != ""
-	c.anonymousAsked = c.given != nil && c.given("anonymous-auth")
-}
-
-// validate returns all errors in the settings.
-func (c *Config) validate() error {
-	var errs []error
-	bad := func(flag, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
-	}
-	if c.DataDir == "" {
-		c.validateBrought(bad)
-	}
-	if c.SecurePort < 0 || c.SecurePort > 65535 || c.SecurePort == 0 && c.DataDir == "" {
-		bad("secure-port", "%d is not a port", c.SecurePort)
-	}
-	c.validateEtcdServers(bad)
-	if c.KeyPrefix() == "//" {
-		bad("etcd-prefix", "%q must name something", c.EtcdPrefix)
-	}
-	if _, err := c.EtcdOverridden(); err != nil {
-		bad("etcd-servers-overrides", "%v", err)
-	}
-	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
-		bad("tls-cert-file", "goes together with --tls-private-key-file")
-	}
-	if (c.ProxyClientCertFile == "") != (c.ProxyClientKeyFile == "") {
-		bad("proxy-client-cert-file", "goes together with --proxy-client-key-file")
-	}
-	if (c.EtcdCertFile == "") != (c.EtcdKeyFile == "") {
-		bad("etcd-certfile", "goes together with --etcd-keyfile")
-	}
-	if c.EncryptionConfigReload && c.EncryptionConfigFile == "" {
-		bad("encryption-provider-config-automatic-reload", "must be set with --encryption-provider-config")
-	}
-	if (c.KubeletCertFile == "") != (c.KubeletKeyFile == "") {
-		bad("kubelet-client-certificate", "goes together with --kubelet-client-key")
-	}
-	if c.KubeletPort > 65535 {
-		bad("kubelet-port", "%d is not a port", c.KubeletPort)
-	}
-	if c.KubeletTimeout < 0 {
-		bad("kubelet-timeout", "must not be negative")
-	}
-	if c.MaxConnectionBytesPerSecond < 0 {
-		bad("max-connection-bytes-per-sec", "must not be negative")
-	}
-	c.validateAuthentication(bad)
-	c.validateAuthorization(bad)
-	c.validateServices(bad)
-	c.validatePeers(bad)
-	if _, err := TLSVersion(c.TLSMinVersion); err != nil {
-		bad("tls-min-version", "%v", err)
-	}
-	if _, err := CipherSuites(c.TLSCipherSuites); err != nil {
-		bad("tls-cipher-suites", "%v", err)
-	}
-	if _, err := CurvePreferences(c.TLSCurvePreferences); err != nil {
-		bad("tls-curve-preferences", "%v", err)
-	}
-	if c.GoawayChance < 0 || c.GoawayChance > 0.02 {
-		bad("goaway-chance", "must be from 0 to 0.02")
-	}
-	for _, o := range c.CORSAllowedOrigins {
-		if _, err := regexp.Compile(o); err != nil {
-			bad("cors-allowed-origins", "%v", err)
-		} else if !strings.Contains(o, "^") && !strings.Contains(o, "//") || !strings.ContainsAny(o, "$:") {
-			bad("cors-allowed-origins", "%q does not say where the host begins (^ or //) and ends ($ or :), so it would allow others; as in '^https://example\\.com$'", o)
-		}
-	}
-	for _, d := range c.HSTSDirectives {
-		if name, _, _ := strings.Cut(strings.TrimSpace(d), "="); name != "max-age" && d != "includeSubDomains" && d != "preload" {
-			bad("strict-transport-security-directives", "%q is none of max-age=n, includeSubDomains, preload", d)
-		}
-	}
-	if !slices.Contains(logs.Formats, c.LoggingFormat) {
-		bad("logging-format", "%q is none of %s", c.LoggingFormat, strings.Join(logs.Formats, ", "))
-	}
-	if c.RequestTimeout <= 0 {
-		bad("request-timeout", "must be positive")
-	}
-	if c.PriorityAndFairness && max(c.MaxReadOnlyInFlight, 0) == 0 && max(c.MaxMutatingInFlight, 0) == 0 {
-		bad("max-requests-inflight", "%d and --max-mutating-requests-inflight=%d must add up to something positive", c.MaxReadOnlyInFlight, c.MaxMutatingInFlight)
-	}
-	c.validateBounds(bad)
-	if path := c.DebugSocketPath; path != "" {
-		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
-			bad("debug-socket-path", "%s is there and is no socket; name another path", path)
-		}
-		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			bad("debug-socket-path", "there is no directory %s", filepath.Dir(path))
-		}
-	}
-	c.validateEtcd(bad)
-	c.validateSnapshots(bad)
-	c.validateRecorder(bad)
-	c.validateHistory(bad)
-	if _, err := extensions.Parse(c.ExtensionNames); err != nil {
-		bad("extensions", "%v", err)
-	}
-	c.validateAudit(bad)
-	c.validateCompatibility(bad)
-	c.validateMetrics(bad)
-	c.validateElection(bad)
-	c.validatePlanes(bad)
-	if err := controllers.ValidNames(c.Controllers); err != nil {
-		bad("controllers", "%v", err)
-	}
-	return errors.Join(errs...)
-}
-
-// validateBrought checks that everything is configured that the server does not create itself.
-func (c *Config) validateBrought(bad func(flag, format string, args ...any)) {
-	if c.Embedded() {
-		bad("etcd-servers", "must be specified")
-	}
-	if len(c.ServiceAccountIssuers) == 0 {
-		bad("service-account-issuer", "must be specified")
-	}
-	if c.ServiceAccountSigningKey == "" && c.ServiceAccountSigningEndpoint == "" {
-		bad("service-account-signing-key-file", "must be specified")
-	}
 }
 
 // Enabled reports whether a feature gate is on.

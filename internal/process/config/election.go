@@ -1,7 +1,7 @@
 package config
 
 // validateElection has kube-apiserver's rules: a lease outlasts the attempts to renew it.
-func (c *Config) validateElection(bad func(flag, format string, args ...any)) {
+func (c *Config) validateElection(bad reporter) {
 	if c.CoordinatedLease <= c.CoordinatedRenew {
 		bad("coordinated-leadership-lease-duration", "must be greater than --coordinated-leadership-renew-deadline")
 	}

@@ -101,7 +101,7 @@ func (c *Process) CheckEtcdServers() error {
 }
 
 // validateEtcdServers validates the addresses of etcd: URLs, or host:port as etcd's client takes it.
-func (c *Process) validateEtcdServers(bad func(flag, format string, args ...any)) {
+func (c *Process) validateEtcdServers(bad reporter) {
 	for _, e := range c.EtcdServers {
 		if !isEtcdServer(e) {
 			bad("etcd-servers", "%q is not a URL like https://10.0.0.1:2379", e)

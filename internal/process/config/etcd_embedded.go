@@ -45,7 +45,7 @@ func (c *Config) addEmbeddedFlags(fs *pflag.FlagSet) {
 }
 
 // validateEtcd validates the settings of etcd.
-func (c *Config) validateEtcd(bad func(flag, format string, args ...any)) {
+func (c *Config) validateEtcd(bad reporter) {
 	for flag, d := range map[string]time.Duration{"etcd-healthcheck-timeout": c.EtcdHealthTimeout, "etcd-readycheck-timeout": c.EtcdReadyTimeout} {
 		if d < 0 {
 			bad(flag, "must not be negative")

@@ -28,7 +28,7 @@ func (c *Config) addHistoryFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.HistoryKinds, "history-kinds", c.HistoryKinds, "Kinds whose changes are kept for another time than --history, as RESOURCE.GROUP=TIME; 0s: they are not kept. Leases and events are not, unless they are named.")
 }
 
-func (c *Config) validateHistory(bad func(flag, format string, args ...any)) {
+func (c *Config) validateHistory(bad reporter) {
 	const least, leastInEtcd = 16 << 20, 4 << 20
 	if c.History < 0 {
 		bad("history", "must not be negative")

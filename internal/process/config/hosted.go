@@ -31,7 +31,7 @@ func (c *Plane) Forked(controllers []string) *Plane {
 	return &f
 }
 
-func (c *Config) validatePlanes(bad func(flag, format string, args ...any)) {
+func (c *Config) validatePlanes(bad reporter) {
 	if _, err := c.StorageClasses(); err != nil {
 		bad("planes-storage", "%v", err)
 	} else if len(c.PlanesStorage) > 0 && !c.Planes {

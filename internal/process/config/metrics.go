@@ -14,7 +14,7 @@ func (c *Config) addMetricsFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.DisabledMetrics, "disabled-metrics", c.DisabledMetrics, "Names of metrics that /metrics does not show.")
 }
 
-func (c *Config) validateMetrics(bad func(flag, format string, args ...any)) {
+func (c *Config) validateMetrics(bad reporter) {
 	if _, err := metrics.NewShape(c.AllowMetricLabels, "", nil); err != nil {
 		bad("allow-metric-labels", "%v", err)
 	}

@@ -15,7 +15,7 @@ func (c *Config) addPeerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.PeerAdvertisePort, "peer-advertise-port", c.PeerAdvertisePort, "Port at which other API servers reach this one, together with --peer-advertise-ip. (default: --secure-port)")
 }
 
-func (c *Config) validatePeers(bad func(flag, format string, args ...any)) {
+func (c *Config) validatePeers(bad reporter) {
 	if !c.Enabled(features.UnknownVersionInteroperabilityProxy) {
 		for flag, value := range map[string]string{"peer-ca-file": c.PeerCAFile, "peer-advertise-ip": c.PeerAdvertiseIP, "peer-advertise-port": c.PeerAdvertisePort} {
 			if value != "" {

@@ -41,7 +41,7 @@ func (c *Process) RecorderDir() string {
 	return c.FlightRecorderDir
 }
 
-func (c *Config) validateRecorder(bad func(flag, format string, args ...any)) {
+func (c *Config) validateRecorder(bad reporter) {
 	const least = 1 << 20
 	if c.FlightRecorderMemory != 0 && c.FlightRecorderMemory < least {
 		bad("flight-recorder-memory", "must be 0 or at least %d", least)

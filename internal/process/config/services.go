@@ -9,7 +9,7 @@ import (
 )
 
 // validateServices validates the settings of services, and of the kubernetes service.
-func (c *Config) validateServices(bad func(flag, format string, args ...any)) {
+func (c *Config) validateServices(bad reporter) {
 	ranges, err := c.ServiceRanges()
 	if err != nil {
 		bad("service-cluster-ip-range", "%v", err)

@@ -24,7 +24,7 @@ func (c *Config) addSnapshotFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.SnapshotS3CAFile, "snapshot-s3-cafile", c.SnapshotS3CAFile, "Authorities of the store's certificate; none: the system's.")
 }
 
-func (c *Config) validateSnapshots(bad func(flag, format string, args ...any)) {
+func (c *Config) validateSnapshots(bad reporter) {
 	if c.SnapshotKeep < 0 {
 		bad("snapshot-keep", "must not be negative")
 	}
