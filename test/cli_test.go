@@ -249,11 +249,11 @@ func TestAsKubeAPIServerAndEtcd(t *testing.T) {
 			t.Error(err)
 		}
 		code, took := server.end(syscall.SIGTERM)
-		if code != 0 || took > 3*time.Second {
+		if code != 0 || took > 20*time.Second {
 			t.Errorf("%s: SIGTERM: exit code %d after %v\n%s", round, code, took, server.stderr.String())
 		}
 	}
-	if code, took := etcd.end(syscall.SIGTERM); took > 5*time.Second || code > 0 {
+	if code, took := etcd.end(syscall.SIGTERM); took > 20*time.Second || code > 0 {
 		t.Errorf("etcd: SIGTERM: exit code %d after %v", code, took)
 	}
 }
@@ -285,7 +285,7 @@ func TestWaitsForEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if code, took := k.end(syscall.SIGTERM); took > 10*time.Second || bytes.Contains([]byte(k.stderr.String()), []byte("panic")) {
+	if code, took := k.end(syscall.SIGTERM); took > 20*time.Second || bytes.Contains([]byte(k.stderr.String()), []byte("panic")) {
 		t.Errorf("exit code %d after %v\n%s", code, took, k.stderr.String())
 	}
 }

@@ -133,7 +133,7 @@ func TestServiceIsKept(t *testing.T) {
 		t.Errorf("%+v", s.Spec)
 	}
 	leadsTo(t, c, 5*time.Second, "10.1.2.3:"+k.port())
-	if code, took := k.end(syscall.SIGTERM); code != 0 || took > 5*time.Second {
+	if code, took := k.end(syscall.SIGTERM); code != 0 || took > 20*time.Second {
 		t.Errorf("exit code %d after %v", code, took)
 	}
 	k = serve(t, dir, "--controllers=", "--advertise-address=10.1.2.3", "--endpoint-reconciler-type=none")

@@ -89,7 +89,7 @@ func TestPlaneFleet(t *testing.T) {
 	s.all[0].end(syscall.SIGKILL)
 	within(t, time.Minute, "the server that was killed is away", func(context.Context) bool {
 		servers, took := s.servers(1)
-		if took > 5*time.Second { // a busy machine takes its time, the server itself less than a second
+		if took > 20*time.Second { // a busy machine takes its time, the server itself less than a second
 			t.Errorf("the answer took %v", took)
 		}
 		is := servers[gone]

@@ -119,7 +119,7 @@ func TestTokensOfSecrets(t *testing.T) {
 	if u, err := whoami(t.Context(), with(s, text)); err != nil || u.UID != string(account.UID) {
 		t.Errorf("%+v, %v", u, err)
 	}
-	within(t, 5*time.Second, "the use is written down", func() bool {
+	within(t, 30*time.Second, "the use is written down", func() bool {
 		got, err := c.CoreV1().Secrets("default").Get(t.Context(), "old", metav1.GetOptions{})
 		return err == nil && got.Labels["kubernetes.io/legacy-token-last-used"] == time.Now().UTC().Format(time.DateOnly)
 	})
@@ -128,7 +128,7 @@ func TestTokensOfSecrets(t *testing.T) {
 	if _, err := c.CoreV1().Secrets("default").Patch(t.Context(), "old", types.MergePatchType, invalid, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 5*time.Second, "the token does not count any more", func() bool {
+	within(t, 30*time.Second, "the token does not count any more", func() bool {
 		_, err := whoami(t.Context(), with(s, text))
 		return apierrors.IsUnauthorized(err)
 	})
