@@ -54,6 +54,9 @@ var argoCD = operator{
 		{"a definition and an object of it are one application", definitionSynced},
 		{"the health of such an object is what a script says", healthScripted},
 		{"fields of others stay when objects are applied by the server", serverSideApplied},
+		{"what kubectl has applied by itself is taken over, and what is no longer wanted of it goes", clientSideTaken},
+		{"replicas stay as a named other manager scales them", scalerRespected},
+		{"what cannot change is replaced by force", immutableReplaced},
 		{"an application that is not automatic shows its difference, is synced, and goes back", rolledBack},
 		{"an action restarts a deployment", actionRun},
 		{"a message tells of a sync", messageSent},
@@ -99,13 +102,17 @@ func argoInitialized(ctx context.Context, w *world) error {
 	return nil
 }
 
-// argoServer is the address of its API.
-func (w *world) argoServer(ctx context.Context) (string, error) {
-	addresses, err := endpoints(ctx, w.kube, "argocd-server", "argocd")
-	if err != nil || len(addresses) == 0 {
-		return "", errors.Join(err, errors.New("argocd-server has no address"))
-	}
-	return net.JoinHostPort(addresses[0].String(), "8080"), nil
+// argoServer is the address of its API, when it is ready.
+func (w *world) argoServer(ctx context.Context) (address string, err error) {
+	err = w.eventually(ctx, "argocd-server", func(ctx context.Context) error {
+		addresses, err := endpoints(ctx, w.kube, "argocd-server", "argocd")
+		if err != nil || len(addresses) == 0 {
+			return errors.Join(err, errors.New("it has no address"))
+		}
+		address = net.JoinHostPort(addresses[0].String(), "8080")
+		return nil
+	})
+	return address, err
 }
 
 // argocd runs the command of users. Its certificate is its own.

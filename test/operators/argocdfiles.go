@@ -99,6 +99,12 @@ spec:
 
 	"shared/settings.yaml": argoConfigMap("settings", "0", "word: hello"),
 
+	"taken/settings.yaml": argoConfigMap("settings", "0", "word: hello"),
+
+	"scaled/web.yaml": argoWeb,
+
+	"replaced/settings.yaml": "immutable: true\n" + argoConfigMap("settings", "0", "word: hello"),
+
 	"manual/settings.yaml": argoConfigMap("settings", "0", "word: hello"),
 
 	"refused/web.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 123456}]}\n",

@@ -214,44 +214,6 @@ return {status = "Progressing", message = "it is not done"}`); err != nil {
 	return w.synced(ctx, "definition")
 }
 
-func serverSideApplied(ctx context.Context, w *world) error {
-	settings := key{"v1", "ConfigMap", "team-shared/settings"}
-	if err := w.apply(ctx, "team-shared", namespaceOf("team-shared")+"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {own: mine}"); err != nil {
-		return err
-	}
-	manifest := argoApplicationOf("shared", "[CreateNamespace=true]", "[CreateNamespace=true, ServerSideApply=true]", "metadata: {", "metadata: {annotations: {argocd.argoproj.io/compare-options: ServerSideDiff=true}, ")
-	if err := w.apply(ctx, "", manifest); err != nil {
-		return err
-	}
-	words := both(value("data.word", "hello"), value("data.own", "mine"))
-	if err := w.until(ctx, settings, words); err != nil {
-		return err
-	}
-	if err := w.synced(ctx, "shared"); err != nil {
-		return err
-	}
-	if err := w.until(ctx, settings, func(u *unstructured.Unstructured) error {
-		for _, m := range u.GetManagedFields() {
-			if m.Manager == "argocd-controller" && m.Operation == metav1.ManagedFieldsOperationApply {
-				return nil
-			}
-		}
-		return fmt.Errorf("its managers are %v", u.GetManagedFields())
-	}); err != nil {
-		return err
-	}
-	if err := w.change(ctx, settings, func(u *unstructured.Unstructured) error {
-		u.Object["data"] = map[string]any{"word": "nonsense", "own": "still mine"}
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := w.until(ctx, settings, both(value("data.word", "hello"), value("data.own", "still mine"))); err != nil {
-		return err
-	}
-	return w.synced(ctx, "shared")
-}
-
 func rolledBack(ctx context.Context, w *world) error {
 	manifest := argoApplicationOf("manual", "automated: {prune: true, selfHeal: true}, ", "")
 	if err := w.apply(ctx, "", manifest); err != nil {
