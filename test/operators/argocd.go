@@ -23,7 +23,7 @@ var argoCD = operator{
 		{path: "github.com/argoproj/argo-cd/gitops-engine@v0.0.0-20260914071520-c9c369efcc5b", folder: "gitops-engine"},
 	},
 	programs: map[string]string{"argocd": "./cmd"},
-	// Debian's package of redis-server would start one on this machine. This is the same program under another name.
+	// Debian's package of redis-server would start one on this machine. This is the same program under another name, in Debian's version.
 	installed: map[string]string{"redis": "/usr/bin/redis-check-rdb"},
 	places: map[string][]string{"argocd": {"/usr/local/bin/argocd", "/usr/local/bin/argocd-application-controller", "/usr/local/bin/argocd-applicationset-controller",
 		"/usr/local/bin/argocd-notifications", "/usr/local/bin/argocd-repo-server", "/usr/local/bin/argocd-server"}},

@@ -30,6 +30,21 @@ func TestOperators(t *testing.T) {
 			}
 			steps[s.name] = true
 		}
+		for at, tool := range o.tools {
+			if !strings.HasPrefix(at, "/") || !strings.Contains(tool, "@v") {
+				t.Errorf("%s: the tool %s at %s", o.name, tool, at)
+			}
+		}
+		for image, path := range o.installed {
+			if o.packages[path] == "" || o.programs[image] != "" {
+				t.Errorf("%s: %s is of no package, or %s is built", o.name, path, image)
+			}
+		}
+		for image := range o.places {
+			if o.programs[image] == "" {
+				t.Errorf("%s: there is no program of %s", o.name, image)
+			}
+		}
 		for what, why := range o.leftOut {
 			if what == "" || why == "" {
 				t.Errorf("%s leaves out %q because %q", o.name, what, why)
