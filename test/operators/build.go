@@ -55,8 +55,11 @@ func source(l machine.Layout, o *operator) string {
 	return filepath.Join(l.Cache, "sources", o.name+"-"+o.version())
 }
 
-// program is where a program of an operator is.
+// program is where the program is that stands for an image of an operator, or one of its tools.
 func program(l machine.Layout, o *operator, name string) string {
+	if path, is := o.installed[name]; is {
+		return path
+	}
 	return filepath.Join(l.Programs, o.name+"-"+o.version(), name)
 }
 
@@ -69,6 +72,14 @@ func build(ctx context.Context, l machine.Layout, o *operator) error {
 	for _, name := range slices.Sorted(maps.Keys(o.programs)) {
 		if err := missing(program(l, o, name), func() error {
 			return run(ctx, source(l, o), []string{"CGO_ENABLED=0", "GOWORK=off"}, "go", "build", "-mod=mod", "-ldflags", "-s -w", "-o", program(l, o, name), o.programs[name])
+		}); err != nil {
+			return err
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(o.tools)) {
+		path := program(l, o, filepath.Base(at))
+		if err := missing(path, func() error {
+			return run(ctx, "", []string{"CGO_ENABLED=0", "GOWORK=off", "GOBIN=" + filepath.Dir(path)}, "go", "install", "-ldflags", "-s -w", o.tools[at])
 		}); err != nil {
 			return err
 		}

@@ -98,11 +98,11 @@ func answerDNS(question []byte, lookup func(service, namespace string) []netip.A
 	return m.Pack()
 }
 
-// serviceName reads SERVICE.NAMESPACE, with or without .svc and the domain.
+// serviceName reads SERVICE.NAMESPACE, with or without .svc and the domain. Names that begin with an underscore are of other records.
 func serviceName(name string) (service, namespace string, is bool) {
 	name = strings.TrimSuffix(strings.TrimSuffix(name, "."), "."+machine.Domain)
 	parts := strings.Split(strings.TrimSuffix(name, ".svc"), ".")
-	if len(parts) != 2 || parts[0] == "" || parts[1] == "" {
+	if len(parts) != 2 || parts[0] == "" || parts[1] == "" || parts[0][0] == '_' {
 		return "", "", false
 	}
 	return parts[0], parts[1], true

@@ -11,7 +11,7 @@ import (
 
 func TestServiceName(t *testing.T) {
 	for name, want := range map[string]string{
-		"a.b.svc.cluster.local.": "a/b", "a.b.svc.": "a/b", "a.b.": "a/b", "www.example.com.": "", "a.": "", ".": "", "x.a.b.svc.cluster.local.": "",
+		"a.b.svc.cluster.local.": "a/b", "a.b.svc.": "a/b", "a.b.": "a/b", "www.example.com.": "", "a.": "", ".": "", "x.a.b.svc.cluster.local.": "", "_config.a.svc.": "",
 	} {
 		service, namespace, is := serviceName(name)
 		if got := service + "/" + namespace; is != (want != "") || is && got != want {

@@ -135,6 +135,9 @@ func outer(l machine.Layout, s settings, args []string) error {
 		if err != nil {
 			return err
 		}
+		if err := suite.Install(ctx, o.packages); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		if err := build(ctx, l, o); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -16,8 +16,19 @@ type operator struct {
 	modules []module
 	// programs are packages by the base name of the image that has the program.
 	programs map[string]string
+	// installed are programs of the machine that stand for those of images, by the same.
+	installed map[string]string
+	// places are where an image has its program, by the same, if a command line there can name other programs too. Elsewhere its first word is the program,
+	// whatever it says.
+	places map[string][]string
+	// tools are programs of other modules that the images have beside the operator's own: PACKAGE@VERSION by their paths in an image.
+	tools map[string]string
+	// packages are those of Debian with what the images have, by a file that each brings.
+	packages map[string]string
 	// files are what the images have beside the programs: paths in an image, and in the operator's repository.
 	files map[string]string
+	// serve starts what the world has beside the server, until the context ends.
+	serve func(context.Context, *world) error
 	// install creates the operator's own manifests. All deployments that they have must become available.
 	install func(context.Context, *world) error
 	steps   []step
@@ -39,7 +50,7 @@ type step struct {
 }
 
 // operators are all of them, in the order of the page.
-var operators = []*operator{&certManager, &prometheusOperator, &kueue, &metacontroller, &knative, &crossplane, &istio}
+var operators = []*operator{&certManager, &prometheusOperator, &kueue, &metacontroller, &knative, &crossplane, &istio, &argoCD}
 
 func named(name string) (*operator, error) {
 	var names []string
@@ -58,11 +69,12 @@ func (o *operator) version() string {
 	return version
 }
 
-// programOf is the name of the program that stands for an image, if the operator has one.
+// programOf is the base name of an image, and whether there is a program that stands for it.
 func (o *operator) programOf(image string) (name string, is bool) {
 	base := path.Base(image)
 	base, _, _ = strings.Cut(base, "@")
 	base, _, _ = strings.Cut(base, ":")
-	_, is = o.programs[base]
-	return base, is
+	_, built := o.programs[base]
+	_, installed := o.installed[base]
+	return base, built || installed
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kanzen-io/kanzen/test/evidence"
+	"github.com/kanzen-io/kanzen/test/machine"
 )
 
 // TestOperators asks of each operator that it names a version, what it runs and does, and why something is left out.
@@ -28,6 +29,21 @@ func TestOperators(t *testing.T) {
 				t.Errorf("%s: the step %q is there twice or does nothing", o.name, s.name)
 			}
 			steps[s.name] = true
+		}
+		for at, tool := range o.tools {
+			if !strings.HasPrefix(at, "/") || !strings.Contains(tool, "@v") {
+				t.Errorf("%s: the tool %s at %s", o.name, tool, at)
+			}
+		}
+		for image, path := range o.installed {
+			if o.packages[path] == "" || o.programs[image] != "" {
+				t.Errorf("%s: %s is of no package, or %s is built", o.name, path, image)
+			}
+		}
+		for image := range o.places {
+			if o.programs[image] == "" {
+				t.Errorf("%s: there is no program of %s", o.name, image)
+			}
 		}
 		for what, why := range o.leftOut {
 			if what == "" || why == "" {
@@ -63,12 +79,60 @@ func TestProgramOf(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	c := &corev1.Container{Args: []string{"--a=$(A)", "$(NONE)", "$$(A)", "x$(A)$(A)"}}
-	if got, want := commandLine(c, "program", []string{"A=b=c"}), []string{"program", "--a=b=c", "$(NONE)", "$(A)", "xb=cb=c"}; !slices.Equal(got, want) {
+	if got, want := commandLine(c, []string{"program"}, []string{"A=b=c"}), []string{"program", "--a=b=c", "$(NONE)", "$(A)", "xb=cb=c"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	c.Command = []string{"/manager"}
-	if got := commandLine(c, "program", nil); got[0] != "/manager" || len(got) != 5 {
+	if got := commandLine(c, []string{"program"}, nil); got[0] != "/manager" || len(got) != 5 {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestDescribe asks which program a container becomes: that of its image whatever its command line says, or, where the image has several, the one
+// that is named.
+func TestDescribe(t *testing.T) {
+	o := &operator{name: "one", modules: []module{{path: "m@v1"}}, programs: map[string]string{"plain": ".", "several": "."}, installed: map[string]string{"cache": "/usr/bin/cache"},
+		places: map[string][]string{"several": {"/usr/local/bin/several"}}, tools: map[string]string{"/usr/local/bin/tool": "example.com/tool@v1"}}
+	pod := &corev1.Pod{}
+	pod.Namespace = "n"
+	r := &running{nodes: &nodes{l: machine.Layout{Programs: "/built"}, operator: o}, pod: pod}
+	for _, c := range []struct{ image, program, args string }{
+		{"example.com/plain:v1", "/built/one-v1/plain", "plain sh"},
+		{"example.com/several:v1", "/built/one-v1/several", "sh"},
+		{"example.com/cache:v1", "/usr/bin/cache", "cache sh"},
+	} {
+		d := r.describe(&corev1.Container{Image: c.image, Args: []string{"sh"}}, &volumes{}, []string{"PATH=/bin"})
+		if d.Program != c.program || strings.Join(d.Args, " ") != c.args || d.Image["/usr/local/bin/tool"] != "/built/one-v1/tool" || d.Search != "n.svc.cluster.local" {
+			t.Errorf("%s: %+v", c.image, d)
+		}
+		t.Setenv("PATH", "/nowhere")
+		want := "/program"
+		if len(d.Places) > 0 {
+			want = "/bin/sh"
+		}
+		if got, err := d.path(); err != nil || got != want {
+			t.Errorf("%s: %s, %v", c.image, got, err)
+		}
+	}
+}
+
+func TestPush(t *testing.T) {
+	w := &world{l: machine.Layout{Cache: t.TempDir()}}
+	if err := w.makeRepository(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first, err := w.push(t.Context(), "two", map[string]string{"a/one": "1", "a/two": "2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := w.push(t.Context(), "one", map[string]string{"a/one": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for commit, want := range map[string]string{first: "a/one\na/two", second: "a/two", "main": "a/two"} {
+		if got, err := w.git(t.Context(), "apps.git", "ls-tree", "-r", "--name-only", commit); err != nil || got != want {
+			t.Errorf("%s has %q, %v", commit, got, err)
+		}
 	}
 }
 

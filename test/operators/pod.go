@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/kanzen-io/kanzen/test/machine"
@@ -21,8 +23,10 @@ type container struct {
 	Folder  string // has the folders upper, work and root
 	Volumes string // the folder of the pod's volumes
 	Address string
+	Search  string // the domain in which it finds services by their names alone
 	Dir     string
 	Program string
+	Places  []string // where its image has the program; without them it is the program whatever the first argument says
 	Args    []string // the first is its name
 	Env     []string
 	Mounts  []mount
@@ -64,7 +68,26 @@ func runPod(args []string) error {
 	if err := os.Chdir(c.Dir); err != nil {
 		return err
 	}
-	return fmt.Errorf("starting %s: %w", c.Program, syscall.Exec("/program", c.Args, c.Env))
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("starting %s: %w", c.Program, syscall.Exec(path, c.Args, c.Env))
+}
+
+// path is the program's, in the root of the pod.
+func (c *container) path() (string, error) {
+	if len(c.Places) == 0 {
+		return "/program", nil
+	}
+	for _, e := range c.Env {
+		if path, is := strings.CutPrefix(e, "PATH="); is {
+			if err := os.Setenv("PATH", path); err != nil {
+				return "", err
+			}
+		}
+	}
+	return exec.LookPath(c.Args[0])
 }
 
 // enter makes the root of this process one that has all of the machine's disk and keeps what is written to itself, with the program and the volumes.
@@ -86,6 +109,9 @@ func (c *container) enter() error {
 		return fmt.Errorf("mounting the root of a pod: %w", err)
 	}
 	binds := []mount{{"/dev", "/dev"}, {"/sys", "/sys"}, {c.Program, "/program"}, {c.Volumes, "/volumes"}}
+	for _, at := range c.Places {
+		binds = append(binds, mount{c.Program, at})
+	}
 	for to, from := range c.Image {
 		binds = append(binds, mount{from, to})
 	}
@@ -111,7 +137,8 @@ func (c *container) enter() error {
 	if err := os.RemoveAll("/etc/resolv.conf"); err != nil { // elsewhere it is a link
 		return err
 	}
-	if err := os.WriteFile("/etc/resolv.conf", []byte("nameserver "+machine.Address+"\n"), 0o644); err != nil {
+	resolver := fmt.Sprintf("nameserver %s\nsearch %s\n", machine.Address, c.Search)
+	if err := os.WriteFile("/etc/resolv.conf", []byte(resolver), 0o644); err != nil {
 		return err
 	}
 	for _, m := range c.Mounts {

@@ -100,20 +100,17 @@ func (r *running) initialize(ctx context.Context, c *corev1.Container, v *volume
 
 // start starts the program of a container in the network of the pod.
 func (r *running) start(ctx context.Context, c *corev1.Container, v *volumes) (*machine.Daemon, error) {
-	// What an init container has written to a secret is there for the next container.
-	if err := machine.Eventually(ctx, 2*time.Minute, "its volumes are there", v.sync); err != nil {
+	// What an init container, or another pod, writes to a secret is there for the next container.
+	var env []string
+	if err := machine.Eventually(ctx, 2*time.Minute, "its volumes and variables are there", func(ctx context.Context) (err error) {
+		if err = v.sync(ctx); err == nil {
+			env, err = v.environment(ctx, c)
+		}
+		return err
+	}); err != nil {
 		return nil, err
 	}
-	name, _ := r.nodes.operator.programOf(c.Image)
-	env, err := v.environment(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	description := container{Folder: filepath.Join(r.folder(), "containers", c.Name), Volumes: v.folder, Address: r.pod.Status.PodIP, Dir: "/", Program: program(r.nodes.l, r.nodes.operator, name),
-		Args: commandLine(c, name, env), Env: env, Mounts: mountsOf(c), Image: map[string]string{}}
-	for at, in := range r.nodes.operator.files {
-		description.Image[at] = filepath.Join(source(r.nodes.l, r.nodes.operator), in)
-	}
+	description := r.describe(c, v, env)
 	if c.WorkingDir != "" {
 		description.Dir = c.WorkingDir
 	}
@@ -139,6 +136,25 @@ func (r *running) start(ctx context.Context, c *corev1.Container, v *volumes) (*
 		end(d)
 	}
 	return d, err
+}
+
+// describe says what the program of a container is, and what it sees.
+func (r *running) describe(c *corev1.Container, v *volumes, env []string) container {
+	o, l := r.nodes.operator, r.nodes.l
+	name, _ := o.programOf(c.Image)
+	entry := []string{name}
+	if o.places[name] != nil { // the entry point runs what its arguments say
+		entry = nil
+	}
+	d := container{Folder: filepath.Join(r.folder(), "containers", c.Name), Volumes: v.folder, Address: r.pod.Status.PodIP, Search: r.pod.Namespace + ".svc." + machine.Domain, Dir: "/",
+		Program: program(l, o, name), Places: o.places[name], Args: commandLine(c, entry, env), Env: env, Mounts: mountsOf(c), Image: map[string]string{}}
+	for at, in := range o.files {
+		d.Image[at] = filepath.Join(source(l, o), in)
+	}
+	for at := range o.tools {
+		d.Image[at] = program(l, o, filepath.Base(at))
+	}
+	return d
 }
 
 // end ends a program, which has a moment for it, and waits until it has.

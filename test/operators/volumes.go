@@ -315,8 +315,8 @@ func expand(text string, values map[string]string) string {
 	})
 }
 
-// commandLine is that of a container. The program of an image that is built here is its entry point.
-func commandLine(c *corev1.Container, program string, env []string) []string {
+// commandLine is that of a container whose image has an entry point.
+func commandLine(c *corev1.Container, entry, env []string) []string {
 	values := map[string]string{}
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
@@ -324,7 +324,7 @@ func commandLine(c *corev1.Container, program string, env []string) []string {
 	}
 	line := c.Command
 	if len(line) == 0 {
-		line = []string{program}
+		line = entry
 	}
 	var all []string
 	for _, word := range append(append([]string{}, line...), c.Args...) {

@@ -78,6 +78,9 @@ func newWorld(ctx context.Context, l machine.Layout, o *operator, peer bool, end
 			ended("nodes", err)
 		}
 	}()
+	if o.serve != nil {
+		return w, o.serve(ctx, w)
+	}
 	return w, nil
 }
 
@@ -332,6 +335,32 @@ func (w *world) available(ctx context.Context, namespace string) error {
 func deployed(d *appsv1.Deployment) bool {
 	s := d.Status
 	return s.ObservedGeneration == d.Generation && s.UpdatedReplicas == *d.Spec.Replicas && s.AvailableReplicas == *d.Spec.Replicas && s.Replicas == *d.Spec.Replicas
+}
+
+// finish ends the pods of a job as a node does when their programs have.
+func (w *world) finish(ctx context.Context, namespace, job string) error {
+	return w.eventually(ctx, "the pods of job "+job, func(ctx context.Context) error {
+		pods, err := w.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + job})
+		if err != nil {
+			return err
+		}
+		if len(pods.Items) == 0 {
+			return errors.New("there are none")
+		}
+		for _, p := range pods.Items {
+			if p.Status.Phase == corev1.PodPending {
+				return fmt.Errorf("pod %s does not run yet", p.Name)
+			}
+			p.Status.Phase = corev1.PodSucceeded
+			for i := range p.Status.ContainerStatuses {
+				p.Status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}
+			}
+			if _, err := w.kube.CoreV1().Pods(namespace).UpdateStatus(ctx, &p, metav1.UpdateOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (w *world) secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
