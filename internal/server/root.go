@@ -4,20 +4,26 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/kanzen-io/kanzen/internal/access/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
+	"github.com/kanzen-io/kanzen/internal/api/discovery"
 	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
 	"github.com/kanzen-io/kanzen/internal/base/version"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/chain/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/chain/pages"
+	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/observe/console"
 	"github.com/kanzen-io/kanzen/internal/process/encryption"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/request/route"
 )
 
 // root is the handler after the chain. It serves resources through the catalog, and the few paths that are not resources by the
-// table of pages (pages.go).
+// table of pages.
 type root struct {
 	catalog   *catalog.Live
 	discovery documents
@@ -39,13 +45,43 @@ type root struct {
 	exports   func(w http.ResponseWriter, r *http.Request) error // nil: there are none
 	transfers func(w http.ResponseWriter, r *http.Request) bool  // nil: there are no planes
 
-	pages pages // made of all of these
+	pages pages.Pages // made of all of these
 }
 
 // begin makes the table of pages.
 func (h *root) begin() *root {
-	h.pages = newPages(h.table())
+	h.pages = pages.New(h.table())
 	return h
+}
+
+// table has everything that is served and is no resource.
+func (h *root) table() []pages.Page {
+	get := []string{http.MethodGet}
+	long := request.Page{LongRunning: true}
+	return []pages.Page{
+		{Paths: pages.At("/", "/index.html"), Serve: pages.OrError(h.serveIndex)},
+		{Paths: pages.At("/api", "/api/*", "/apis", "/apis/*"), Serve: h.serveDiscovery, Listed: func() []string { return h.discovery.Get().Paths() }},
+		{Paths: pages.At("/openapi/*"), Serve: h.openapi.ServeHTTP, Listed: pages.List("/openapi/v2", "/openapi/v3", "/openapi/v3/")},
+		{Paths: pages.At("/version", "/version/"), Serve: h.serveVersion, Listed: pages.List("/version"), Methods: get},
+		{Paths: pages.At("/metrics"), Serve: h.metrics.ServeHTTP, Listed: pages.List("/metrics")},
+		{Paths: pages.At("/metrics/slis"), Serve: h.slis.ServeHTTP, Listed: pages.List("/metrics/slis")},
+		{Paths: pages.At("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*"), Serve: pages.OrNotFound(h.health.Serve), Listed: h.health.Paths},
+		{Paths: pages.At("/statusz"), Serve: pages.When(h.zpages.Statusz, pages.OrNotFound(h.zpages.Serve)), Listed: pages.List("/statusz")},
+		{Paths: pages.At("/flagz"), Serve: pages.When(h.zpages.Flagz, pages.OrNotFound(h.zpages.Serve)), Listed: pages.List("/flagz")},
+		{Paths: pages.At(serviceaccount.ConfigurationPath, serviceaccount.ConfigurationPath+"/"), Serve: pages.When(h.issuer != nil, negotiated(h.issuer.ServeConfiguration)),
+			Listed: pages.List(serviceaccount.ConfigurationPath), Methods: get},
+		{Paths: pages.At(serviceaccount.JWKSPath, serviceaccount.JWKSPath+"/"), Serve: pages.When(h.issuer != nil, negotiated(h.issuer.ServeKeys)), Listed: pages.List(serviceaccount.JWKSPath), Methods: get},
+		{Paths: pages.At(flowcontrol.DebugPath + "*"), Serve: pages.When(h.flow != nil, h.flow.ServeHTTP)},
+		{Paths: pages.At("/debug/pprof"), Serve: pages.When(h.profiling, debug.ServeProfile), Listed: pages.List("/debug/pprof")},
+		{Paths: pages.At("/debug/pprof/*"), Serve: pages.When(h.profiling, debug.ServeProfile), Listed: pages.List("/debug/pprof/profile"), Filters: long},
+		{Paths: pages.At(debug.FlagsPath, debug.FlagsPath+"/*"), Serve: pages.When(h.profiling, h.verbosity.ServeHTTP), Listed: pages.List(debug.FlagsPath + "/v")},
+		{Paths: pages.At(encryption.Path), Serve: pages.OrError(h.rewriter.Serve), Filters: long},
+		{Paths: pages.At(snapshot.Path), Serve: pages.When(h.snapshots != nil, h.snapshots.ServeHTTP), Filters: request.Page{LongRunning: true, Stream: true}},
+		{Paths: pages.At(snapshot.SpacePath), Serve: pages.When(h.space != nil, h.space.ServeHTTP), Filters: long},
+		{Paths: pages.At(forks.Path, forks.Path+"/*"), Serve: pages.When(h.forks != nil, pages.OrError(h.forks.Serve)), Filters: request.Page{LongRunning: h.forks != nil}},
+		{Paths: pages.At(ExportsPath + "/*"), Serve: pages.When(h.exports != nil, pages.OrError(h.exports)), Filters: request.Page{LongRunning: h.exports != nil}},
+		{Paths: pages.At(console.Prefix, console.Prefix+"/*"), Serve: pages.When(h.console != nil, h.console.ServeHTTP)},
+	}
 }
 
 func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +91,39 @@ func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	h.pages.find(r.URL.Path).ServeHTTP(w, r)
+	h.pages.Find(r.URL.Path).ServeHTTP(w, r)
+}
+
+func (h *root) serveIndex(w http.ResponseWriter, r *http.Request) error {
+	return discovery.Paths(w, r, h.pages.Listed())
+}
+
+func (h *root) serveDiscovery(w http.ResponseWriter, r *http.Request) {
+	if i := request.InfoFrom(r.Context()); i != nil {
+		if s := h.catalog.Resolve(r.Context(), i); s.Remote != nil {
+			s.Remote.Handler.ServeHTTP(w, r)
+			return
+		}
+	}
+	found, err := h.discovery.Get().Serve(w, r)
+	if err != nil {
+		engine.WriteError(w, r, schema.GroupVersion{}, err)
+	} else if !found {
+		route.NotFound(w)
+	}
+}
+
+func (h *root) serveVersion(w http.ResponseWriter, _ *http.Request) { writeJSON(w, h.version) }
+
+// negotiated is the handler of a page of the issuer, which has one media type.
+func negotiated(serve http.HandlerFunc) http.HandlerFunc {
+	return pages.OrError(func(w http.ResponseWriter, r *http.Request) error {
+		if !serviceaccount.Acceptable(r) {
+			return serviceaccount.NotAcceptable(r.URL.Path)
+		}
+		serve(w, r)
+		return nil
+	})
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
