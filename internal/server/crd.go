@@ -7,6 +7,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/api/crd"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/webhook"
+	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // This file puts the API Extensions Server beside the API Server.
@@ -44,4 +45,9 @@ func (b *base) builtin(group, resource string) *engine.Endpoint {
 		panic(err) // a name misspelled in this package
 	}
 	return ep
+}
+
+// namespaces returns the view of the namespaces.
+func (b *base) namespaces() *store.View {
+	return b.builtin("", "namespaces").View()
 }

@@ -199,7 +199,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		NoWatchLists:       cfg.Gates().Off(features.WatchList),
 		CompressWatchLists: cfg.Gates().Enabled(features.WatchListCompression),
 		Past:               history.engine(),
-		Extensions:         cfg.Extensions(), Namespaces: b.namespaces, Rights: rights{authorizers},
+		Extensions:         cfg.Extensions(), Namespaces: b.namespaces, Rights: modes.Rights{Set: authorizers},
 		StoreCBOR: cfg.Gates().Enabled(features.CBORServingAndStorage),
 	})
 	services, err := b.allocation(ctx)
