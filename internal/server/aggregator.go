@@ -45,22 +45,17 @@ func (b *base) resolver() *resolver.Resolver {
 	return &resolver.Resolver{Objects: b.objects, Endpoints: b.cfg.AggregatorRouting, Random: mathrand.IntN}
 }
 
-// documents are the discovery documents. They are made anew after the catalog has changed.
-type documents struct {
-	*live.Value[*discovery.Set]
-}
-
-// discovery makes the discovery documents of everything served.
-func (b *base) discovery(agg *aggregator.Server, others peering) documents {
+// discovery makes the discovery documents of everything served, anew after the catalog has changed.
+func (b *base) discovery(agg *aggregator.Server, others peering) func() *discovery.Set {
 	changes := func() int64 { return b.objects.Changes() + others.roster.Changes() }
-	return documents{live.New(changes, func() *discovery.Set {
+	return live.New(changes, func() *discovery.Set {
 		agg.Metrics.Aggregated()
 		gvs := b.objects.Now().GroupVersions()
 		if b.cfg.Gates().Off(features.StorageVersionHash) {
 			gvs = discovery.Unhashed(gvs)
 		}
 		return others.documents(discovery.New(b.serverAddresses(), gvs))
-	})}
+	}).Get
 }
 
 // openAPI makes the OpenAPI documents of everything served. Those of extension servers come first, because they hide

@@ -1,10 +1,7 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/access/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
@@ -14,19 +11,17 @@ import (
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/chain/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/chain/pages"
-	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/observe/console"
 	"github.com/kanzen-io/kanzen/internal/process/encryption"
 	"github.com/kanzen-io/kanzen/internal/request"
-	"github.com/kanzen-io/kanzen/internal/request/route"
 )
 
 // root is the handler after the chain. It serves resources through the catalog, and the few paths that are not resources by the
 // table of pages.
 type root struct {
 	catalog   *catalog.Live
-	discovery documents
+	discovery func() *discovery.Set
 	openapi   http.Handler
 	health    *debug.Health
 	metrics   http.Handler
@@ -59,18 +54,18 @@ func (h *root) table() []pages.Page {
 	get := []string{http.MethodGet}
 	long := request.Page{LongRunning: true}
 	return []pages.Page{
-		{Paths: pages.At("/", "/index.html"), Serve: pages.OrError(h.serveIndex)},
-		{Paths: pages.At("/api", "/api/*", "/apis", "/apis/*"), Serve: h.serveDiscovery, Listed: func() []string { return h.discovery.Get().Paths() }},
+		{Paths: pages.At("/", "/index.html"), Serve: pages.OrError(func(w http.ResponseWriter, r *http.Request) error { return discovery.Paths(w, r, h.pages.Listed()) })},
+		{Paths: pages.At("/api", "/api/*", "/apis", "/apis/*"), Serve: h.catalog.ServeDocuments(h.discovery), Listed: func() []string { return h.discovery().Paths() }},
 		{Paths: pages.At("/openapi/*"), Serve: h.openapi.ServeHTTP, Listed: pages.List("/openapi/v2", "/openapi/v3", "/openapi/v3/")},
-		{Paths: pages.At("/version", "/version/"), Serve: h.serveVersion, Listed: pages.List("/version"), Methods: get},
+		{Paths: pages.At("/version", "/version/"), Serve: pages.JSON(h.version), Listed: pages.List("/version"), Methods: get},
 		{Paths: pages.At("/metrics"), Serve: h.metrics.ServeHTTP, Listed: pages.List("/metrics")},
 		{Paths: pages.At("/metrics/slis"), Serve: h.slis.ServeHTTP, Listed: pages.List("/metrics/slis")},
 		{Paths: pages.At("/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*"), Serve: pages.OrNotFound(h.health.Serve), Listed: h.health.Paths},
 		{Paths: pages.At("/statusz"), Serve: pages.When(h.zpages.Statusz, pages.OrNotFound(h.zpages.Serve)), Listed: pages.List("/statusz")},
 		{Paths: pages.At("/flagz"), Serve: pages.When(h.zpages.Flagz, pages.OrNotFound(h.zpages.Serve)), Listed: pages.List("/flagz")},
-		{Paths: pages.At(serviceaccount.ConfigurationPath, serviceaccount.ConfigurationPath+"/"), Serve: pages.When(h.issuer != nil, negotiated(h.issuer.ServeConfiguration)),
+		{Paths: pages.At(serviceaccount.ConfigurationPath, serviceaccount.ConfigurationPath+"/"), Serve: pages.When(h.issuer != nil, pages.OrError(h.issuer.ServeConfiguration)),
 			Listed: pages.List(serviceaccount.ConfigurationPath), Methods: get},
-		{Paths: pages.At(serviceaccount.JWKSPath, serviceaccount.JWKSPath+"/"), Serve: pages.When(h.issuer != nil, negotiated(h.issuer.ServeKeys)), Listed: pages.List(serviceaccount.JWKSPath), Methods: get},
+		{Paths: pages.At(serviceaccount.JWKSPath, serviceaccount.JWKSPath+"/"), Serve: pages.When(h.issuer != nil, pages.OrError(h.issuer.ServeKeys)), Listed: pages.List(serviceaccount.JWKSPath), Methods: get},
 		{Paths: pages.At(flowcontrol.DebugPath + "*"), Serve: pages.When(h.flow != nil, h.flow.ServeHTTP)},
 		{Paths: pages.At("/debug/pprof"), Serve: pages.When(h.profiling, debug.ServeProfile), Listed: pages.List("/debug/pprof")},
 		{Paths: pages.At("/debug/pprof/*"), Serve: pages.When(h.profiling, debug.ServeProfile), Listed: pages.List("/debug/pprof/profile"), Filters: long},
@@ -92,46 +87,4 @@ func (h *root) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.pages.Find(r.URL.Path).ServeHTTP(w, r)
-}
-
-func (h *root) serveIndex(w http.ResponseWriter, r *http.Request) error {
-	return discovery.Paths(w, r, h.pages.Listed())
-}
-
-func (h *root) serveDiscovery(w http.ResponseWriter, r *http.Request) {
-	if i := request.InfoFrom(r.Context()); i != nil {
-		if s := h.catalog.Resolve(r.Context(), i); s.Remote != nil {
-			s.Remote.Handler.ServeHTTP(w, r)
-			return
-		}
-	}
-	found, err := h.discovery.Get().Serve(w, r)
-	if err != nil {
-		engine.WriteError(w, r, schema.GroupVersion{}, err)
-	} else if !found {
-		route.NotFound(w)
-	}
-}
-
-func (h *root) serveVersion(w http.ResponseWriter, _ *http.Request) { writeJSON(w, h.version) }
-
-// negotiated is the handler of a page of the issuer, which has one media type.
-func negotiated(serve http.HandlerFunc) http.HandlerFunc {
-	return pages.OrError(func(w http.ResponseWriter, r *http.Request) error {
-		if !serviceaccount.Acceptable(r) {
-			return serviceaccount.NotAcceptable(r.URL.Path)
-		}
-		serve(w, r)
-		return nil
-	})
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(b)
 }

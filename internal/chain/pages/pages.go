@@ -3,6 +3,7 @@ package pages
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -59,6 +60,19 @@ func OrError(serve func(w http.ResponseWriter, r *http.Request) error) http.Hand
 		if err := serve(w, r); err != nil {
 			engine.WriteError(w, r, schema.GroupVersion{}, err)
 		}
+	}
+}
+
+// JSON is the handler of a page that is always the same document.
+func JSON(document any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		b, err := json.MarshalIndent(document, "", "  ")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(b)
 	}
 }
 
