@@ -17,6 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/access/authn/methods"
 	"github.com/kanzen-io/kanzen/internal/api/aggregator"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
+	"github.com/kanzen-io/kanzen/internal/base/guard"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/bundle"
@@ -153,27 +154,27 @@ func (b *base) aggregates(s *aggregator.Server) []debug.Check {
 // no first objects to keep.
 func (b *base) forkedWork(p runnables) work {
 	w := work{
-		storage:   []task{{"", p.store.Run}},
+		storage:   []guard.Task{{Run: p.store.Run}},
 		bootstrap: func(context.Context) error { p.steps.Reach(); return nil },
 		judged:    p.authorizers.RBAC.Ready(),
-		service:   task{"", quietly(func(ctx context.Context) { <-ctx.Done() })},
-		indexes: []task{
-			{"", quietly(p.authorizers.Run)},
-			{"", p.custom.Run},
-			{"", quietly(reached(p.authorizers.RBAC.Ready(), &p.steps.Authorizer))},
-			{"", quietly(reached(p.custom.Ready(), &p.steps.Definitions))},
+		service:   guard.Quiet("", func(ctx context.Context) { <-ctx.Done() }),
+		indexes: []guard.Task{
+			guard.Quiet("", p.authorizers.Run),
+			{Run: p.custom.Run},
+			guard.Quiet("", p.steps.Authorizer.SetAfter(p.authorizers.RBAC.Ready())),
+			guard.Quiet("", p.steps.Definitions.SetAfter(p.custom.Ready())),
 		},
 	}
 	if p.flow == nil {
 		p.steps.FlowConsumer.Set()
 	} else {
-		w.indexes = append(w.indexes, task{"", b.flowConsumer(p.flow, p.steps.FlowConsumer.Set).Run})
+		w.indexes = append(w.indexes, guard.Task{Run: b.flowConsumer(p.flow, p.steps.FlowConsumer.Set).Run})
 	}
 	if b.seams.origin.options.Lasting {
-		w.upkeep = append(w.upkeep, task{"dangling flow schemas", b.dangling().Run})
+		w.upkeep = append(w.upkeep, guard.Task{Name: "dangling flow schemas", Run: b.dangling().Run})
 	}
 	for _, d := range b.directories {
-		w.indexes = append(w.indexes, task{"manifests of " + d.Plugin, quietly(d.Run)})
+		w.indexes = append(w.indexes, guard.Quiet("manifests of "+d.Plugin, d.Run))
 	}
 	return w
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/api/builtin"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
+	"github.com/kanzen-io/kanzen/internal/base/guard"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 	historyv1 "github.com/kanzen-io/kanzen/internal/engine/history/v1"
@@ -138,21 +139,21 @@ func (h *history) engine() engine.Past {
 }
 
 // work is what runs for it. A history that cannot go on is no reason to end the server.
-func (h *history) work(log *slog.Logger) []task {
+func (h *history) work(log *slog.Logger) []guard.Task {
 	if h == nil {
 		return nil
 	}
-	tasks := []task{
-		{"history", quietly(func(ctx context.Context) {
+	tasks := []guard.Task{
+		guard.Quiet("history", func(ctx context.Context) {
 			if err := h.Run(ctx); err != nil && ctx.Err() == nil {
 				log.Error("the history of objects is not recorded any more; to begin a new one, stop the server and move its directory away", "directory", h.Dir, "error", err)
 			}
 			<-ctx.Done()
-		})},
-		{"upkeep of the history", quietly(h.Maintain)},
+		}),
+		guard.Quiet("upkeep of the history", h.Maintain),
 	}
 	if h.replica != nil {
-		tasks = append(tasks, task{"replica of the history", quietly(h.replica.Run)})
+		tasks = append(tasks, guard.Quiet("replica of the history", h.replica.Run))
 	}
 	return tasks
 }

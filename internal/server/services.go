@@ -113,7 +113,7 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	}
 	return &controlplane.Bootstrapper{
 		Raw: b.objects, Client: b.itself, Milestones: steps, Range: b.defaultRange(services), APIServices: agg.Begin, Repair: services.repair,
-		Service: service, Identity: b.identity(), AuthInfo: info, Policy: policy, Now: b.process.Clock.Now, Made: b.seams.Made,
+		Service: service, Identity: b.identity(), AuthInfo: info, Policy: policy, Made: b.seams.Made, Clock: b.process.Clock, Log: b.log,
 	}, nil
 }
 
