@@ -4,19 +4,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/object/features"
-	"github.com/kanzen-io/kanzen/internal/observe/metrics"
 	"github.com/kanzen-io/kanzen/internal/observe/tracing"
 	"github.com/kanzen-io/kanzen/internal/wire/egress"
 )
 
-// This file wires observability: traces, metrics, the HTTP server's log.
+// This file wires observability.
 
 // traces sends the spans of sampled requests to the collector.
 type traces struct {
@@ -62,23 +60,6 @@ func (t *traces) filter() chain.Filter {
 		return nil
 	}
 	return t.Filter
-}
-
-// serverErrors receives the log of the HTTP server. It has errors of connections, which clients
-// cause, so they are logged for debugging only.
-type serverErrors struct {
-	log     *slog.Logger
-	metrics *metrics.Metrics
-}
-
-// Write is part of io.Writer.
-func (e *serverErrors) Write(line []byte) (int, error) {
-	text := strings.TrimSpace(string(line))
-	if strings.Contains(text, "TLS handshake error") {
-		e.metrics.HandshakeFailed()
-	}
-	e.log.Debug(text)
-	return len(line), nil
 }
 
 // zpages are /statusz and /flagz, as far as their feature gates are on.

@@ -216,7 +216,7 @@ func (p *Plane) CatchUp(ctx context.Context) error {
 // Address returns the address on which the control plane listens; "" if it does not.
 func (p *Plane) Address() string {
 	if s := p.serving.Load(); s != nil {
-		return s.Address()
+		return s.listener.Address()
 	}
 	return ""
 }

@@ -30,11 +30,11 @@ func (s *server) run(ctx context.Context, ready func()) (err error) {
 	// served from the start.
 	if s.listener != nil {
 		defer func() { err = errors.Join(err, s.listener.Close()) }()
-		running.Start(guard.Task{Run: func(context.Context) error { return s.listener.serve() }})
+		running.Start(guard.Task{Run: func(context.Context) error { return s.listener.Serve() }})
 	}
 	made := logs.Step(s.base.log, s.base.process.Clock, "making the first objects", "first objects are there")
 	if err := s.work.bootstrap(ctx); err != nil && ctx.Err() == nil {
-		s.ending.cut()
+		s.ending.Cut()
 		return err
 	}
 	if ctx.Err() == nil {
@@ -57,10 +57,10 @@ func (s *server) run(ctx context.Context, ready func()) (err error) {
 	select {
 	case <-ctx.Done():
 	case err := <-failed:
-		s.ending.cut()
+		s.ending.Cut()
 		return err
 	}
-	return s.ending.run(s.listener, func() {
+	return s.ending.Run(s.listener, func() {
 		service.Stop()
 		acting.Stop()
 	})

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,6 +45,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
+	"github.com/kanzen-io/kanzen/internal/process/listener"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -64,12 +64,12 @@ type server struct {
 	auditor        *audit.Auditor
 
 	handler  http.Handler
-	listener *listener       // nil: only in-process requests are served
-	requests context.Context // parent of those of all requests: its end is theirs
+	listener *listener.Listener // nil: only in-process requests are served
+	requests context.Context    // parent of those of all requests: its end is theirs
 	files    pki.Files
 	rootCA   []byte // the authority of its serving certificate; nil: it is not known
 	work     work
-	ending   *ending
+	ending   *listener.Shutdown
 	notReady func(context.Context) error // why it is not ready yet
 	closers  process.Closers
 	ready    atomic.Bool // it was ready
@@ -113,7 +113,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
-	opened.Add(func() error { return closeSocket(socket) })
+	opened.Add(func() error { return process.ClosePort(socket) })
 	serving := catalog.New()
 	measured := metrics.New(serving, on.Metrics, cfg.Gates().Enabled(features.NativeHistograms))
 	shape, err := cfg.MetricsShape()
@@ -141,7 +141,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	queues := queue.NewMetrics(measured.Registry(), clk)
 	b := &base{
 		cfg: cfg, root: on.Root, log: log, process: on, metrics: measured, guard: guarded, objects: objects,
-		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), socket: socket, port: portOf(socket, on), seams: seams, opened: &opened,
+		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), socket: socket, port: on.PortOf(socket), seams: seams, opened: &opened,
 	}
 	loaded := logs.Step(log, clk, "loading keys and certificates", "keys and certificates are loaded")
 	secrets, err := b.keys(ctx)
@@ -253,10 +253,10 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err := b.ownKinds(eng, custom); err != nil {
 		return nil, err
 	}
-	end := newEnding(b, cut)
-	agg := b.aggregator(secrets, custom, end.gone)
+	end := listener.NewShutdown(on.Root, cut, clk, log)
+	agg := b.aggregator(secrets, custom, end.Gone)
 	opened.Add(agg.Close)
-	others, err := b.peers(eng, secrets, end.gone)
+	others, err := b.peers(eng, secrets, end.Gone)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +278,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	}
 	opened.Add(traces.close)
 	steps := &controlplane.Milestones{}
-	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
+	health := controlplane.Health(log, stored, steps, end.Stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{
 			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(b.aggregates(agg), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
 	started = &debug.Health{Ready: health.Ready}
@@ -302,7 +302,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		WriteError: engine.RefuseRequest, Log: log, Clock: clk, OnPanic: measured.Panicked,
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
 		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
-		InFlight: end.inFlight, Watches: end.watches, SendRetryAfter: end.retryAfter(),
+		InFlight: end.InFlight, Watches: end.Watches, SendRetryAfter: end.RetryAfter(),
 		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: recorded.filter(), OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
 		Console: page.filter(), Untold: untold, Observe: seams.Observe, Intervene: seams.Intervene,
 		LogAccess: on.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
@@ -342,11 +342,9 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		if seams.Front != nil {
 			front = seams.Front(handler)
 		}
-		if s.listener, err = b.listener(front, secrets, requests); err != nil {
+		if s.listener, err = listener.New(listener.Config{Root: on.Root, Port: socket, Handler: front, Keys: secrets, Requests: requests,
+			RequestTimeout: cfg.RequestTimeout, Shown: seams.Certificate, HandshakeFailed: measured.HandshakeFailed, Log: log}); err != nil {
 			return nil, err
-		}
-		if seams.Certificate != nil {
-			s.listener.shows(seams.Certificate)
 		}
 	}
 	if secrets.Files != nil {
@@ -369,35 +367,3 @@ func (b *base) keys(ctx context.Context) (*keys.Keys, error) {
 
 // Transport returns a transport for requests of a user to this server.
 func (s *server) Transport(u user.Info) http.RoundTripper { return s.base.door.Transport(u) }
-
-// Address returns the address on which the server listens; "" if it does not.
-func (s *server) Address() string {
-	if s.listener == nil {
-		return ""
-	}
-	return s.listener.port.Addr().String()
-}
-
-// closeSocket closes a listener, which the HTTP server closes first if it has served.
-func closeSocket(l net.Listener) error {
-	if l == nil {
-		return nil
-	}
-	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
-}
-
-// portOf returns the port of a listener's address.
-func portOf(l net.Listener, on *process.Process) int {
-	if l == nil {
-		return on.Port()
-	}
-	_, p, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.Atoi(p)
-	return n
-}
