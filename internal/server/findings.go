@@ -2,9 +2,7 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +21,7 @@ import (
 
 // findings makes the engine of findings; without a flight recorder there is none. Flow control is made later, as are the checks of
 // health; backups nil: there are none.
-func (b *base) findings(f flight, planes Planes, p recorder.Parts, k *keys.Keys, backups *snapshot.Scheduler, flow func() *flowcontrol.Controller, notReady func(context.Context) error,
+func (b *base) findings(f flight, planes Planes, p recorder.Parts, certificates func() []keys.NamedCertificate, backups *snapshot.Scheduler, flow func() *flowcontrol.Controller, notReady func(context.Context) error,
 	servers func(context.Context) (findings.Server, []findings.Server)) *findings.Engine {
 	if f.Recorder == nil {
 		return nil
@@ -36,7 +34,7 @@ func (b *base) findings(f flight, planes Planes, p recorder.Parts, k *keys.Keys,
 			}
 			return nil
 		},
-		Certificates: func() []findings.Certificate { return faulty(b.certificates(k), b.process.Clock.Now()) },
+		Certificates: func() []findings.Certificate { return keys.Faulty(certificates(), b.process.Clock.Now()) },
 		Directories:  b.directoriesInUse(), Disk: space.Of, Report: b.reportFinding,
 		Clock: b.process.Clock, Guard: b.guard,
 	}
@@ -75,22 +73,6 @@ func (b *base) directoriesInUse() map[string]string {
 	}
 	if path := b.root.AuditLog.Path; path != "" && path != "-" {
 		out["audit log"] = filepath.Dir(path)
-	}
-	return out
-}
-
-// faulty returns the certificates that have a fault.
-func faulty(all []keys.NamedCertificate, now time.Time) (out []findings.Certificate) {
-	for _, n := range all {
-		what, args := fault(n, now)
-		if what == "" {
-			continue
-		}
-		c := findings.Certificate{Flag: n.Flag, Subject: n.Certificate.Subject.String(), Fault: what, Expiring: len(args) > 0 && args[0] == "expires"}
-		for i := 0; i+1 < len(args); i += 2 {
-			c.Details = append(c.Details, fmt.Sprintf("%v: %v", args[i], args[i+1]))
-		}
-		out = append(out, c)
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/access/audit"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -60,6 +61,17 @@ func (t *traces) filter() chain.Filter {
 		return nil
 	}
 	return t.Filter
+}
+
+// auditor makes what makes the audit events of requests, nil if nothing does.
+func (b *base) auditor() (*audit.Auditor, error) {
+	switch o := b.seams.origin; {
+	case o != nil:
+		return o.auditor(), nil
+	case b.seams.Auditor != nil:
+		return b.seams.Auditor(), nil
+	}
+	return b.process.Auditor(b.metrics.Register, b.guard, b.opened) // closed when no request is served any more
 }
 
 // zpages are /statusz and /flagz, as far as their feature gates are on.

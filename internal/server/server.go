@@ -152,6 +152,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if seams.origin == nil {
 		opened.Add(secrets.Close)
 	}
+	certificates := secrets.InUse(on.Root, cfg)
 
 	// Authentication, authorization and admission.
 	policy, err := on.Policy(cfg.Gates())
@@ -235,7 +236,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if seams.Planes != nil {
 		parts.Planes, parts.PlaneServers = seams.Planes.Stats, seams.Planes.Servers
 	}
-	found := b.findings(recorded, seams.Planes, parts, secrets, backups, func() *flowcontrol.Controller { return flow }, func(ctx context.Context) error { return started.NotReady(ctx) },
+	found := b.findings(recorded, seams.Planes, parts, certificates, backups, func() *flowcontrol.Controller { return flow }, func(ctx context.Context) error { return started.NotReady(ctx) },
 		servers(func() *controlplane.Bootstrapper { return first }))
 	reading := b.recorderResources(recorded, authorizers, parts, found)
 	var s *server
@@ -315,7 +316,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		return nil, err
 	}
 	first.StorageVersions = versions
-	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, parts, found, backups, room, rails, history})
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, services, first, steps, sealed, recorded, parts, found, backups, room, rails, history})
 	if err != nil {
 		return nil, err
 	}

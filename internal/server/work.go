@@ -50,6 +50,7 @@ type runnables struct {
 	authorizers    *modes.Set
 	authenticators *methods.Set
 	keys           *keys.Keys
+	certificates   func() []keys.NamedCertificate
 	custom         *crd.Server
 	aggregator     *aggregator.Server
 	flow           *flowcontrol.Controller // nil: requests are only counted
@@ -127,7 +128,7 @@ func (b *base) work(p runnables) (work, error) {
 	if path := b.root.DebugSocketPath; path != "" {
 		w.indexes = append(w.indexes, guard.Task{Run: func(ctx context.Context) error { return debug.ServeSocket(ctx, path, b.process.Verbosity) }})
 	}
-	w.storage = append(w.storage, guard.Quiet("expiry of certificates", func(ctx context.Context) { b.watchCertificates(ctx, p.keys) }))
+	w.storage = append(w.storage, guard.Quiet("expiry of certificates", func(ctx context.Context) { keys.WatchExpiry(ctx, p.certificates, b.process.Clock, b.log) }))
 	w.upkeep = append(p.first.Upkeep(),
 		guard.Quiet("flow control configuration", upkeep.Run),
 		guard.Task{Name: "dangling flow schemas", Run: b.dangling().Run},
