@@ -273,11 +273,10 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		return nil, err
 	}
 	opened.Add(kubelets.Close) // closed before the audit log, which records their end
-	traces, err := b.tracing(ctx)
+	traced, err := on.Tracing(ctx, &opened)
 	if err != nil {
 		return nil, err
 	}
-	opened.Add(traces.close)
 	steps := &controlplane.Milestones{}
 	health := controlplane.Health(log, stored, steps, end.Stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{
@@ -304,7 +303,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
 		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
 		InFlight: end.InFlight, Watches: end.Watches, SendRetryAfter: end.RetryAfter(),
-		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: recorded.filter(), OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
+		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: recorded.filter(), OnFilter: measured.Filtered, Tracing: traced, OwnRequests: measured.Self,
 		Console: page.filter(), Untold: untold, Observe: seams.Observe, Intervene: seams.Intervene,
 		LogAccess: on.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
 	})
