@@ -29,7 +29,7 @@ func (b *base) aggregator(k *keys.Keys, custom *crd.Server, ending <-chan struct
 	c := aggregator.Config{
 		APIServices: b.builtin(apiregistrationv1.GroupName, "apiservices"),
 		Services:    b.builtin("", "services"), Slices: b.builtin(discoveryv1.GroupName, "endpointslices"),
-		Client: b.itself, Store: b.objects.Store, Catalog: b.objects.Live, Local: b.objects.Now().GroupVersions(), Idle: b.seams.origin != nil, CustomReady: custom.Ready(), CustomComplete: custom.Complete,
+		Client: b.itself, Store: b.objects.Store, Catalog: b.objects.Live, Idle: b.seams.origin != nil, CustomReady: custom.Ready(), CustomComplete: custom.Complete,
 		Resolver: b.resolver(), Dial: b.process.Egress.Dial(egress.Cluster),
 		NoUID: b.cfg.Gates().Off(features.RemoteRequestHeaderUID), PassRedirects: !b.cfg.AggregatorRejectRedirects, Ending: ending, WriteError: engine.RefuseRequest,
 		Queues: b.queues, Metrics: aggregator.NewMetrics(b.metrics.Registry()), Clock: b.process.Clock, Guard: b.guard, Log: b.log,

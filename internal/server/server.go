@@ -19,7 +19,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/access/audit"
 	"github.com/kanzen-io/kanzen/internal/access/authn"
 	"github.com/kanzen-io/kanzen/internal/access/authn/methods"
 	"github.com/kanzen-io/kanzen/internal/access/authz"
@@ -27,17 +26,14 @@ import (
 	"github.com/kanzen-io/kanzen/internal/api/builtin"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
 	"github.com/kanzen-io/kanzen/internal/api/connect"
-	"github.com/kanzen-io/kanzen/internal/api/crd"
 	"github.com/kanzen-io/kanzen/internal/base/guard"
 	"github.com/kanzen-io/kanzen/internal/base/logs"
 	"github.com/kanzen-io/kanzen/internal/base/queue"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
-	"github.com/kanzen-io/kanzen/internal/chain/flowcontrol"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/manifest"
-	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/observe/metrics"
@@ -55,14 +51,7 @@ import (
 
 // server is a control plane from its start to its end: what assemble makes of a Plane's settings, for one run.
 type server struct {
-	base *base
-	// history is what is kept of objects beyond the log's compaction; nil: nothing.
-	history *history
-	// keys, authenticators and auditor (nil: there is none) are lent to forks.
-	keys           *keys.Keys
-	authenticators *methods.Set
-	auditor        *audit.Auditor
-
+	*source
 	handler  http.Handler
 	listener *listener.Listener // nil: only in-process requests are served
 	requests context.Context    // parent of those of all requests: its end is theirs
@@ -168,17 +157,25 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		return nil, err
 	}
 	opened.Add(authorizers.Close)
-	authenticators := seams.origin.authenticators()
-	if authenticators == nil {
+	var authenticators *methods.Set
+	if o := seams.origin; o != nil {
+		authenticators = o.authenticators
+	} else {
 		if authenticators, err = b.authentication(secrets, authorizers); err != nil {
 			return nil, err
 		}
 		opened.Add(authenticators.Close)
 	}
-	recorded, err := b.flightRecorder()
+	auditor, err := b.auditor()
 	if err != nil {
 		return nil, err
 	}
+	from := &source{base: b, history: history, keys: secrets, authenticators: authenticators, audits: auditor}
+	recorded, err := on.Recorder(measured.Register)
+	if err != nil {
+		return nil, err
+	}
+	filter, wrote := b.recording(recorded)
 	rails := b.guardrails()
 	admit, err := b.admission(ctx, authorizers, rails)
 	if err != nil {
@@ -192,8 +189,8 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: on.Types, Common: seams.Common,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: int64(cfg.MaxRequestBodyBytes),
-		Connect: b.connects(connect.New(kubelets, objects, cfg.Gates()).Connect), Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
-		Wrote:              recorded.wrote(),
+		Connect: b.connects(connect.New(kubelets, objects, cfg.Gates()).Connect), Log: log, Deprecated: recorded.TellDeprecated(measured.Deprecated), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
+		Wrote:              wrote,
 		UnsafeDelete:       cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:        !cfg.WatchCache,
 		Shards:             cfg.Gates().Enabled(features.ShardedListAndWatch),
@@ -224,32 +221,8 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
-	var custom *crd.Server
-	var flow *flowcontrol.Controller
-	var started *debug.Health
-	var first *controlplane.Bootstrapper
-	backups, err := b.backups()
-	if err != nil {
-		return nil, err
-	}
-	parts := recordedparts.Of(stored, queues, func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow })
-	if seams.Planes != nil {
-		parts.Planes, parts.PlaneServers = seams.Planes.Stats, seams.Planes.Servers
-	}
-	found := b.findings(recorded, seams.Planes, parts, certificates, backups, func() *flowcontrol.Controller { return flow }, func(ctx context.Context) error { return started.NotReady(ctx) },
-		servers(func() *controlplane.Bootstrapper { return first }))
-	reading := b.recorderResources(recorded, authorizers, parts, found)
-	var s *server
-	reading = append(reading, b.bundles(func() *server { return s })...)
-	reading = append(reading, history.resources(b)...)
-	var copies *forks.Forks
-	reading = append(reading, b.merges(func() *server { return s }, func() *forks.Forks { return copies }, authz.Require(authorizers))...)
-	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	serving.Begin(append(kinds, own...)...)
-	custom = b.customResources(eng)
+	serving.Begin(kinds...)
+	custom := b.customResources(eng)
 	opened.Add(custom.Close)
 	if err := b.ownKinds(eng, custom); err != nil {
 		return nil, err
@@ -261,56 +234,69 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
+	steps := &controlplane.Milestones{}
+	health := controlplane.Health(log, stored, steps, end.Stopping, measured.Checked, clk, cfg.LivezGrace,
+		controlplane.EtcdTimeouts{
+			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(agg.Checks(), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
+	started := &debug.Health{Ready: health.Ready}
+	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
+
+	// What tells of all this, and what is made of the whole.
+	flow := b.flowControl()
+	backups, err := b.backups()
+	if err != nil {
+		return nil, err
+	}
+	identity := b.identity()
+	parts := b.parts(custom, flow)
+	found := b.findings(recorded, parts, certificates, backups, flow, started.NotReady, identity)
+	reading := append(recordedparts.Resources(recorded, authorizers, objects, parts, found.Findings), history.resources(b)...)
+	writing, copies := from.copies(authz.Require(authorizers))
+	reading = append(reading, writing...)
+	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	serving.Begin(own...)
+	agg.Local(serving.Now().GroupVersions())
 	docs, err := b.openAPI(agg, reading)
 	if err != nil {
 		return nil, err
 	}
 
 	// What every request passes.
-	flow = b.flowControl()
-	auditor, err := b.auditor()
-	if err != nil {
-		return nil, err
-	}
 	opened.Add(kubelets.Close) // closed before the audit log, which records their end
 	traced, err := on.Tracing(ctx, &opened)
 	if err != nil {
 		return nil, err
 	}
-	steps := &controlplane.Milestones{}
-	health := controlplane.Health(log, stored, steps, end.Stopping, measured.Checked, clk, cfg.LivezGrace,
-		controlplane.EtcdTimeouts{
-			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(b.aggregates(agg), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
-	started = &debug.Health{Ready: health.Ready}
-	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 	room := b.space(history)
-	page := b.console(recorded, room != nil)
-	copies = b.forks(func() *server { return s }, authz.Require(authorizers))
+	page, pageFilter := b.console(recorded, room != nil)
 	root := (&root{
 		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(on.Root.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: on.Root.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
-		rewriter: b.rewriter(sealed), snapshots: b.snapshots(history), space: room, console: page.Console, forks: copies,
+		rewriter: b.rewriter(sealed), snapshots: b.snapshots(history), space: room, console: page, forks: copies,
 		exports: seams.Exports, transfers: seams.Transfers,
 	}).begin()
 	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
 	handler := chain.New(chain.Config{
 		Handler: root, Page: root.pages.Filters, CBOR: cfg.Gates().Enabled(features.CBORServingAndStorage), Extensions: cfg.Extensions(),
-		Authenticator: authn.Measured(page.authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
-		Authorizer:    authz.Measured(page.authorizer(authorizers), measured.Registry(), clk),
+		Authenticator: authn.Measured(page.Authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
+		Authorizer:    authz.Measured(page.Authorizer(authorizers), measured.Registry(), clk),
 		Impersonator:  authorizers, Impersonations: b.impersonations(), LegacyImpersonation: cfg.Gates().Off(features.ConstrainedImpersonation),
 		WriteError: engine.RefuseRequest, Log: log, Clock: clk, OnPanic: measured.Panicked,
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
 		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
 		InFlight: end.InFlight, Watches: end.Watches, SendRetryAfter: end.RetryAfter(),
-		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: recorded.filter(), OnFilter: measured.Filtered, Tracing: traced, OwnRequests: measured.Self,
-		Console: page.filter(), Untold: untold, Observe: seams.Observe, Intervene: seams.Intervene,
+		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: filter, OnFilter: measured.Filtered, Tracing: traced, OwnRequests: measured.Self,
+		Console: pageFilter, Untold: untold, Observe: seams.Observe, Intervene: seams.Intervene,
 		LogAccess: on.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
 	})
 	door.Open(handler)
 
 	// What runs beside requests.
-	first, err = b.firstObjects(eng, secrets, services, agg, steps, health.NotReady, policy)
+	first, err := b.firstObjects(eng, secrets, services, agg, identity, steps, health.NotReady, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +322,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		controllers.Run(ctx, c, cfg.Controllers)
 		wg.Wait()
 	}
-	s = &server{base: b, history: history, keys: secrets, authenticators: authenticators, auditor: auditor, handler: handler, requests: requests, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
+	s := &server{source: from, handler: handler, requests: requests, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
 	if socket != nil {
 		front := http.Handler(handler)
 		if seams.Front != nil {
@@ -357,7 +343,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 // keys returns the keys that the seams bring or the settings name.
 func (b *base) keys(ctx context.Context) (*keys.Keys, error) {
 	if o := b.seams.origin; o != nil {
-		return o.server.keys, nil
+		return o.keys, nil
 	}
 	if b.seams.Keys != nil {
 		return b.seams.Keys(ctx)

@@ -94,7 +94,7 @@ func (b *base) kubernetesService(eng *engine.Engine, services *services, ready f
 
 // firstObjects makes the bootstrapper, which creates the first objects of a
 // cluster.
-func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services, agg *aggregator.Server, steps *controlplane.Milestones, ready func(context.Context) error, policy *bootstrap.Objects) (*controlplane.Bootstrapper, error) {
+func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services, agg *aggregator.Server, identity *controlplane.Identity, steps *controlplane.Milestones, ready func(context.Context) error, policy *bootstrap.Objects) (*controlplane.Bootstrapper, error) {
 	service, err := b.kubernetesService(eng, services, ready)
 	if err != nil {
 		return nil, err
@@ -113,8 +113,18 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *services
 	}
 	return &controlplane.Bootstrapper{
 		Raw: b.objects, Client: b.itself, Milestones: steps, Range: b.defaultRange(services), APIServices: agg.Begin, Repair: services.repair,
-		Service: service, Identity: b.identity(), AuthInfo: info, Policy: policy, Made: b.seams.Made, Clock: b.process.Clock, Log: b.log,
+		Service: service, Identity: identity, AuthInfo: info, Policy: policy, Made: b.seams.Made, Clock: b.process.Clock, Log: b.log,
 	}, nil
+}
+
+// identity makes the lease of this server. Without a flight recorder, as under the name kube-apiserver, nobody compares settings, and the
+// lease is that of kube-apiserver.
+func (b *base) identity() *controlplane.Identity {
+	var settings map[string]string
+	if b.root.FlightRecorderMemory > 0 {
+		settings = controlplane.SharedSettings(b.root.Flags)
+	}
+	return controlplane.NewIdentity(b.objects, b.itself, b.process.Hostname(), b.root.PeerAddress(b.port), settings, b.process.Clock.Now)
 }
 
 // storageVersions tells others how this server stores resources, and untold what it has not told yet; nil: the gate is off.

@@ -58,7 +58,7 @@ type runnables struct {
 	first          *controlplane.Bootstrapper
 	steps          *controlplane.Milestones
 	sealed         sealed
-	recorded       flight
+	recorder       *recorder.Recorder // nil: there is none
 	parts          recorder.Parts
 	found          *findings.Engine       // nil: there is no flight recorder
 	backups        *snapshot.Scheduler    // nil: none are scheduled
@@ -68,67 +68,67 @@ type runnables struct {
 }
 
 func (b *base) work(p runnables) (work, error) {
-	if b.seams.origin != nil {
-		return b.forkedWork(p), nil
-	}
-	upkeep, err := b.flowUpkeep()
-	if err != nil {
-		return work{}, err
-	}
 	w := work{
-		storage: []guard.Task{{Run: p.store.Run}, {Run: b.process.Watch}},
-		bootstrap: func(ctx context.Context) error {
-			if err := p.keys.Unshared(ctx); err != nil {
-				return err
-			}
-			return p.first.Begin(ctx, b.cfg.EncryptionConfigFile == "" && !b.process.Quorum()) // a KMS plugin or a quorum may come later
+		storage: []guard.Task{{Run: p.store.Run}},
+		judged:  p.authorizers.RBAC.Ready(),
+		indexes: []guard.Task{
+			guard.Quiet("", p.authorizers.Run),
+			{Run: p.custom.Run},
+			guard.Quiet("", p.steps.Authorizer.SetAfter(p.authorizers.RBAC.Ready())),
+			guard.Quiet("", p.steps.Definitions.SetAfter(p.custom.Ready())),
 		},
-		judged: p.authorizers.RBAC.Ready(),
-		service: guard.Quiet("kubernetes service", func(ctx context.Context) {
-			var left sync.WaitGroup
-			left.Go(func() { b.keepPeering(ctx, p.others, p.notReady) })
-			p.first.Service.Run(ctx)
-			left.Wait()
-		}),
-	}
-	if p.sealed.Encryption != nil {
-		w.storage = append(w.storage, guard.Quiet("", func(ctx context.Context) { p.sealed.Run(ctx, p.store.Recheck) }))
-	}
-	if p.recorded.Recorder != nil && p.recorded.Disk != nil {
-		w.storage = append(w.storage, guard.Task{Name: "flight recorder", Run: p.recorded.Disk.Run}, guard.Quiet("", b.load(p.recorded.Recorder)))
-	}
-	if p.recorded.Recorder != nil {
-		w.storage = append(w.storage, guard.Quiet("flight recorder", func(ctx context.Context) { p.recorded.KeepSeries(ctx, p.parts) }))
-	}
-	if every := b.root.EtcdCompactionInterval; every > 0 {
-		w.storage = append(w.storage, guard.Task{Name: "compaction", Run: func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})
-	}
-	w.indexes = []guard.Task{
-		guard.Quiet("", p.authorizers.Run),
-		guard.Quiet("", p.authenticators.Run),
-		{Run: p.custom.Run},
-		{Run: p.aggregator.Run},
-		guard.Quiet("", p.steps.Authorizer.SetAfter(p.authorizers.RBAC.Ready())),
-		guard.Quiet("", p.steps.Definitions.SetAfter(p.custom.Ready())),
-	}
-	if p.others.roster != nil {
-		w.indexes = append(w.indexes, guard.Quiet("", p.others.roster.Run))
-	}
-	if p.keys.External != nil {
-		w.indexes = append(w.indexes, guard.Quiet("external signer of tokens", func(ctx context.Context) { p.keys.External.Run(ctx) }))
-	}
-	for _, d := range b.directories {
-		w.indexes = append(w.indexes, guard.Quiet("manifests of "+d.Plugin, d.Run))
 	}
 	if p.flow == nil {
 		p.steps.FlowConsumer.Set()
 	} else {
 		w.indexes = append(w.indexes, guard.Task{Run: b.flowConsumer(p.flow, p.steps.FlowConsumer.Set).Run})
 	}
+	for _, d := range b.directories {
+		w.indexes = append(w.indexes, guard.Quiet("manifests of "+d.Plugin, d.Run))
+	}
+	if o := b.seams.origin; o != nil {
+		// A fork is nobody's server: it has no lease, no addresses and no first objects to keep.
+		w.bootstrap = func(context.Context) error { p.steps.Reach(); return nil }
+		w.service = guard.Quiet("", func(ctx context.Context) { <-ctx.Done() })
+		if o.options.Lasting {
+			w.upkeep = []guard.Task{{Name: "dangling flow schemas", Run: b.dangling().Run}}
+		}
+		return w, nil
+	}
+	upkeep, err := b.flowUpkeep()
+	if err != nil {
+		return work{}, err
+	}
+	w.bootstrap = func(ctx context.Context) error {
+		if err := p.keys.Unshared(ctx); err != nil {
+			return err
+		}
+		return p.first.Begin(ctx, b.cfg.EncryptionConfigFile == "" && !b.process.Quorum()) // a KMS plugin or a quorum may come later
+	}
+	w.service = guard.Quiet("kubernetes service", func(ctx context.Context) {
+		var left sync.WaitGroup
+		left.Go(func() { b.keepPeering(ctx, p.others, p.notReady) })
+		p.first.Service.Run(ctx)
+		left.Wait()
+	})
+	w.storage = append(append(w.storage, p.recorder.Tasks(p.parts)...), guard.Task{Run: b.process.Watch},
+		guard.Quiet("expiry of certificates", func(ctx context.Context) { keys.WatchExpiry(ctx, p.certificates, b.process.Clock, b.log) }))
+	if p.sealed.Encryption != nil {
+		w.storage = append(w.storage, guard.Quiet("", func(ctx context.Context) { p.sealed.Run(ctx, p.store.Recheck) }))
+	}
+	if every := b.root.EtcdCompactionInterval; every > 0 {
+		w.storage = append(w.storage, guard.Task{Name: "compaction", Run: func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})
+	}
+	w.indexes = append(w.indexes, guard.Quiet("", p.authenticators.Run), guard.Task{Run: p.aggregator.Run})
+	if p.others.roster != nil {
+		w.indexes = append(w.indexes, guard.Quiet("", p.others.roster.Run))
+	}
+	if p.keys.External != nil {
+		w.indexes = append(w.indexes, guard.Quiet("external signer of tokens", func(ctx context.Context) { p.keys.External.Run(ctx) }))
+	}
 	if path := b.root.DebugSocketPath; path != "" {
 		w.indexes = append(w.indexes, guard.Task{Run: func(ctx context.Context) error { return debug.ServeSocket(ctx, path, b.process.Verbosity) }})
 	}
-	w.storage = append(w.storage, guard.Quiet("expiry of certificates", func(ctx context.Context) { keys.WatchExpiry(ctx, p.certificates, b.process.Clock, b.log) }))
 	w.upkeep = append(p.first.Upkeep(),
 		guard.Quiet("flow control configuration", upkeep.Run),
 		guard.Task{Name: "dangling flow schemas", Run: b.dangling().Run},
@@ -138,7 +138,7 @@ func (b *base) work(p runnables) (work, error) {
 	if p.forks != nil {
 		w.upkeep = append(w.upkeep, guard.Quiet("forks", p.forks.Run))
 	}
-	if p.space != nil && p.recorded.Recorder != nil && b.root.Console {
+	if p.space != nil && p.recorder != nil && b.root.Console {
 		w.upkeep = append(w.upkeep, guard.Quiet("growth of the database", func(ctx context.Context) { p.space.Keep(ctx, b.process.Clock, b.databaseSize) }))
 	}
 	if p.backups != nil {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/observe/findings"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
 
@@ -68,6 +69,19 @@ func (s *Scheduler) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
+}
+
+// Findings returns how they do, as findings read it.
+func (s *Scheduler) Findings() findings.Snapshots {
+	state := s.State()
+	f := findings.Snapshots{Last: state.Last, Failed: state.Failed, Due: state.Due}
+	if state.Err != nil {
+		f.Error = state.Err.Error()
+	}
+	if state.KeysErr != nil {
+		f.Keyless, f.KeysError = state.Keyless, state.KeysErr.Error()
+	}
+	return f
 }
 
 func (s *Scheduler) set(change func(*State)) {
