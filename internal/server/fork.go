@@ -16,6 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine/bundle"
 	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/engine/forks/merge"
+	"github.com/kanzen-io/kanzen/internal/process/history"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/request/extensions"
@@ -57,7 +58,7 @@ var _ merge.Fork = &Fork{}
 // source is what forks have of the control plane that they are made of.
 type source struct {
 	*base
-	history *history // nil: none is kept
+	history *history.History // nil: none is kept
 	// keys, authenticators and auditor (nil: there is none) are lent to them.
 	keys           *keys.Keys
 	authenticators *methods.Set

@@ -40,9 +40,11 @@ import (
 	recordedparts "github.com/kanzen-io/kanzen/internal/observe/recorder/parts"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/history"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/process/listener"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/wire/egress"
@@ -116,12 +118,12 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		return nil, err
 	}
 	opened.Add(sealed.close)
-	history := newHistory(cfg, on)
-	stored := store.NewCluster(on.DB, store.Options{Past: history.store(), Prefix: cfg.KeyPrefix(), Shown: cfg.ShownPrefix(), Transformer: sealed.ofKey, Clock: clk,
+	past := history.New(on.Root, on.DB, cfg.KeyPrefix(), on.Hostname(), clk, log)
+	stored := store.NewCluster(on.DB, store.Options{Past: past.Store(), Prefix: cfg.KeyPrefix(), Shown: cfg.ShownPrefix(), Transformer: sealed.ofKey, Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}, Compare: cfg.Gates().Enabled(features.DetectCacheInconsistency)}, on.Parts()...)
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
-	if history != nil {
-		opened.Add(history.Close)
+	if past != nil {
+		opened.Add(past.Close)
 	}
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)
@@ -170,7 +172,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
-	from := &source{base: b, history: history, keys: secrets, authenticators: authenticators, audits: auditor}
+	from := &source{base: b, history: past, keys: secrets, authenticators: authenticators, audits: auditor}
 	recorded, err := on.Recorder(measured.Register)
 	if err != nil {
 		return nil, err
@@ -196,7 +198,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		Shards:             cfg.Gates().Enabled(features.ShardedListAndWatch),
 		NoWatchLists:       cfg.Gates().Off(features.WatchList),
 		CompressWatchLists: cfg.Gates().Enabled(features.WatchListCompression),
-		Past:               history.engine(),
+		Past:               past.Engine(),
 		Extensions:         cfg.Extensions(), Namespaces: b.namespaces, Rights: modes.Rights{Set: authorizers},
 		StoreCBOR: cfg.Gates().Enabled(features.CBORServingAndStorage),
 	})
@@ -250,7 +252,10 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	identity := b.identity()
 	parts := b.parts(custom, flow)
 	found := b.findings(recorded, parts, certificates, backups, flow, started.NotReady, identity)
-	reading := append(recordedparts.Resources(recorded, authorizers, objects, parts, found.Findings), history.resources(b)...)
+	reading := recordedparts.Resources(recorded, authorizers, objects, parts, found.Findings)
+	if cfg.Extensions().Has(extensions.History) {
+		reading = append(reading, past.Resources(objects)...)
+	}
 	writing, copies := from.copies(authz.Require(authorizers))
 	reading = append(reading, writing...)
 	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
@@ -270,13 +275,13 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
-	room := b.space(history)
+	room := b.space(past)
 	page, pageFilter := b.console(recorded, room != nil)
 	root := (&root{
 		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(on.Root.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: on.Root.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
-		rewriter: b.rewriter(sealed), snapshots: b.snapshots(history), space: room, console: page, forks: copies,
+		rewriter: b.rewriter(sealed), snapshots: b.snapshots(past), space: room, console: page, forks: copies,
 		exports: seams.Exports, transfers: seams.Transfers,
 	}).begin()
 	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
@@ -301,7 +306,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		return nil, err
 	}
 	first.StorageVersions = versions
-	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, services, first, steps, sealed, recorded, parts, found, backups, room, rails, history})
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, services, first, steps, sealed, recorded, parts, found, backups, room, rails, past})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/api/builtin"
 	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
+	"github.com/kanzen-io/kanzen/internal/process/history"
 )
 
 // backups makes snapshots by the clock; nil: nothing was asked for.
@@ -54,7 +55,7 @@ func (b *base) backups() (*snapshot.Scheduler, error) {
 
 // snapshots returns the handler if this control plane owns the database inside this process: the one with the port does. With
 // an etcd cluster, whoever may read everything has certificates for it.
-func (b *base) snapshots(h *history) *snapshot.Handler {
+func (b *base) snapshots(h *history.History) *snapshot.Handler {
 	if !b.ownsDatabase() {
 		return nil
 	}
@@ -69,12 +70,12 @@ func (b *base) snapshots(h *history) *snapshot.Handler {
 		if at == "" {
 			return b.process.Snapshot(ctx)
 		}
-		rev, err := h.moment(at)
+		rev, err := h.Moment(at)
 		if err != nil {
-			return nil, h.refuse(at, err)
+			return nil, h.Refuse(at, err)
 		}
 		stream, err := past.Stream(ctx, rev)
-		return stream, h.refuse(at, err)
+		return stream, h.Refuse(at, err)
 	}, b.log)
 }
 
@@ -83,7 +84,7 @@ func (b *base) ownsDatabase() bool {
 }
 
 // space returns the handler that says what takes the room of the database, where there are snapshots of it.
-func (b *base) space(h *history) *snapshot.SpaceHandler {
+func (b *base) space(h *history.History) *snapshot.SpaceHandler {
 	if !b.ownsDatabase() {
 		return nil
 	}

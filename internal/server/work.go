@@ -16,6 +16,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/observe/findings"
 	"github.com/kanzen-io/kanzen/internal/observe/recorder"
+	"github.com/kanzen-io/kanzen/internal/process/history"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -64,7 +65,7 @@ type runnables struct {
 	backups        *snapshot.Scheduler    // nil: none are scheduled
 	space          *snapshot.SpaceHandler // nil: the database is elsewhere
 	guardrails     *webhook.Guardrails
-	history        *history // nil: none is kept
+	history        *history.History // nil: none is kept
 }
 
 func (b *base) work(p runnables) (work, error) {
@@ -134,7 +135,7 @@ func (b *base) work(p runnables) (work, error) {
 		guard.Task{Name: "dangling flow schemas", Run: b.dangling().Run},
 		guard.Quiet("breakers of webhooks", p.guardrails.Run),
 		guard.Quiet("", p.aggregator.Register))
-	w.upkeep = append(w.upkeep, p.history.work(b.log)...) // the tree of the history is opened once the server serves
+	w.upkeep = append(w.upkeep, p.history.Tasks(b.log)...) // the tree of the history is opened once the server serves
 	if p.forks != nil {
 		w.upkeep = append(w.upkeep, guard.Quiet("forks", p.forks.Run))
 	}
