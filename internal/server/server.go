@@ -33,7 +33,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/engine/admission/manifest"
 	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/observe/metrics"
@@ -84,8 +83,6 @@ type base struct {
 	port   int
 	seams  Seams
 	opened *process.Closers // what is closed when the server has ended
-	// directories are the manifests that are followed.
-	directories []*manifest.Directory
 }
 
 // assemble makes a control plane on a process. Nothing is served before run.
@@ -179,7 +176,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	}
 	filter, wrote := b.recording(recorded)
 	rails := b.guardrails()
-	admit, err := b.admission(ctx, authorizers, rails)
+	admit, directories, err := b.admission(ctx, authorizers, rails)
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +303,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		return nil, err
 	}
 	first.StorageVersions = versions
-	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, services, first, steps, sealed, recorded, parts, found, backups, room, rails, past})
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, services, first, steps, sealed, recorded, parts, found, backups, room, rails, directories, past})
 	if err != nil {
 		return nil, err
 	}

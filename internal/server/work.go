@@ -12,6 +12,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/base/guard"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/chain/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/engine/admission/manifest"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/webhook"
 	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/observe/findings"
@@ -65,6 +66,7 @@ type runnables struct {
 	backups        *snapshot.Scheduler    // nil: none are scheduled
 	space          *snapshot.SpaceHandler // nil: the database is elsewhere
 	guardrails     *webhook.Guardrails
+	directories    []*manifest.Directory
 	history        *history.History // nil: none is kept
 }
 
@@ -84,7 +86,7 @@ func (b *base) work(p runnables) (work, error) {
 	} else {
 		w.indexes = append(w.indexes, guard.Task{Run: b.flowConsumer(p.flow, p.steps.FlowConsumer.Set).Run})
 	}
-	for _, d := range b.directories {
+	for _, d := range p.directories {
 		w.indexes = append(w.indexes, guard.Quiet("manifests of "+d.Plugin, d.Run))
 	}
 	if o := b.seams.origin; o != nil {
