@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,7 +18,9 @@ import (
 	"github.com/kanzen-io/kanzen/internal/access/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/api/builtin"
 	"github.com/kanzen-io/kanzen/internal/api/builtin/core"
+	"github.com/kanzen-io/kanzen/internal/api/builtin/rbac"
 	"github.com/kanzen-io/kanzen/internal/api/builtin/resource"
+	"github.com/kanzen-io/kanzen/internal/controllers/allocation"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/plugin/csr"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/policy"
 	"github.com/kanzen-io/kanzen/internal/object/features"
@@ -32,7 +33,7 @@ import (
 // This file makes the dependencies of the built-in kinds.
 
 // deps returns what the built-in kinds need from the rest of the server.
-func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceaccount.TokenIssuer, services *services) builtin.Deps {
+func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceaccount.TokenIssuer, services *allocation.Services) builtin.Deps {
 	reviews := &authz.Reviews{Authorizer: a, Rules: a.Rules}
 	d := builtin.Deps{Gates: b.cfg.Gates(), At: b.cfg.Versions()}
 	now := b.process.Clock.Now
@@ -41,7 +42,7 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 		NewUID:    func() types.UID { return types.UID(uuid.NewString()) },
 		EventTTL:  b.cfg.EventTTL,
 		Objects:   b.objects,
-		Addresses: services.addresses, NodePorts: services.nodePorts,
+		Addresses: services.Addresses, NodePorts: services.NodePorts,
 		CreateToken: tokens.Create,
 		ComponentStatuses: func(ctx context.Context) ([]*corev1.ComponentStatus, error) {
 			return controlplane.ComponentStatuses(ctx, b.objects.Store)
@@ -66,32 +67,12 @@ func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceac
 	d.Authorization.SelfSubjectAccess = reviews.SelfSubjectAccess
 	d.Authorization.SelfSubjectRules = reviews.SelfSubjectRules
 	d.Resource.NamespaceLabels = func(ctx context.Context, name string) (map[string]string, error) {
-		ns, err := b.objects.Namespace(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		return ns.Labels, nil
-	}
-	may := func(ctx context.Context, verb, group, resource, sub, namespace, name string) error {
-		return authz.Require(a)(ctx, &request.Info{IsResource: true, Verb: verb, Group: group, Version: "*",
-			Resource: resource, Subresource: sub, Namespace: namespace, Name: name})
+		return b.objects.NamespaceLabels(ctx, name)
 	}
 	claims := resource.Rights{Require: authz.Require(a)}
 	d.Resource.MayBind, d.Resource.MayReport = claims.MayBind, claims.MayReport
 	if a.Uses("RBAC") {
-		d.RBAC.MayEscalate = func(ctx context.Context, resource, namespace, name string) bool {
-			return may(ctx, "escalate", rbacv1.GroupName, resource, "", namespace, name) == nil
-		}
-		d.RBAC.MayBind = func(ctx context.Context, ref rbacv1.RoleRef, namespace string) bool {
-			resource := map[string]string{"ClusterRole": "clusterroles", "Role": "roles"}[ref.Kind]
-			return may(ctx, "bind", ref.APIGroup, resource, "", namespace, ref.Name) == nil
-		}
-		d.RBAC.ConfirmNoEscalation = func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error {
-			return a.RBAC.Index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)
-		}
-		d.RBAC.RulesOf = func(_ context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
-			return a.RBAC.Index.RoleRules(ref, namespace)
-		}
+		d.RBAC = rbac.By(authz.Require(a), a.RBAC.Index)
 	}
 	return d
 }

@@ -9,13 +9,11 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -241,7 +239,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
 
 	// What tells of all this, and what is made of the whole.
-	flow := b.flowControl()
+	flow, flowFilter := b.flowControl()
 	backups, err := b.backups()
 	if err != nil {
 		return nil, err
@@ -291,7 +289,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
 		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
 		InFlight: end.InFlight, Watches: end.Watches, SendRetryAfter: end.RetryAfter(),
-		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: filter, OnFilter: measured.Filtered, Tracing: traced, OwnRequests: measured.Self,
+		Auditor: auditor, FlowControl: flowFilter, Metrics: measured.Filter, Recorder: filter, OnFilter: measured.Filtered, Tracing: traced, OwnRequests: measured.Self,
 		Console: pageFilter, Untold: untold, Observe: seams.Observe, Intervene: seams.Intervene,
 		LogAccess: on.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
 	})
@@ -303,27 +301,16 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		return nil, err
 	}
 	first.StorageVersions = versions
-	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, services, first, steps, sealed, recorded, parts, found, backups, room, rails, directories, past})
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, first, steps, sealed, recorded, parts, found, backups, room, rails, directories, past})
 	if err != nil {
 		return nil, err
 	}
-	work.controllers = func(ctx context.Context) {
-		if seams.origin.rehearses() {
-			secrets = secrets.Public()
-		}
-		c := controllers.Config{
-			Door: door, Endpoints: serving.Endpoints, Remotes: serving.Remotes, Gates: cfg.Gates(), Election: b.election(),
-			RootCA: secrets.RootCA, Authority: secrets.Authority, Tokens: secrets.Legacy,
-			Schema: func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
-			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Queues: queues, Clock: clk, Guard: guarded, Log: log,
-		}
-		var wg sync.WaitGroup
-		if cfg.Gates().Enabled(features.CoordinatedLeaderElection) {
-			wg.Go(func() { controllers.RunCoordinated(ctx, c, b.itself, b.coordinatedElection()) })
-		}
-		controllers.Run(ctx, c, cfg.Controllers)
-		wg.Wait()
+	signing := secrets
+	if seams.origin.rehearses() {
+		signing = secrets.Public()
 	}
+	controlling := b.controllers(signing, docs)
+	work.controllers = func(ctx context.Context) { controllers.Run(ctx, controlling, cfg.Controllers) }
 	s := &server{source: from, handler: handler, requests: requests, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
 	if socket != nil {
 		front := http.Handler(handler)

@@ -56,7 +56,6 @@ type runnables struct {
 	custom         *crd.Server
 	aggregator     *aggregator.Server
 	flow           *flowcontrol.Controller // nil: requests are only counted
-	services       *services
 	first          *controlplane.Bootstrapper
 	steps          *controlplane.Milestones
 	sealed         sealed
