@@ -24,6 +24,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/api/builtin"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
 	"github.com/kanzen-io/kanzen/internal/api/connect"
+	"github.com/kanzen-io/kanzen/internal/backup/online"
 	"github.com/kanzen-io/kanzen/internal/base/guard"
 	"github.com/kanzen-io/kanzen/internal/base/logs"
 	"github.com/kanzen-io/kanzen/internal/base/queue"
@@ -37,6 +38,7 @@ import (
 	recordedparts "github.com/kanzen-io/kanzen/internal/observe/recorder/parts"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/encryption"
 	"github.com/kanzen-io/kanzen/internal/process/history"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/process/listener"
@@ -108,13 +110,16 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	}
 	measured.Register(metrics.Identity(cfg.VersionInfo(), cfg.Versions(), cfg.Gates())...)
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
-	sealed, err := encrypted(ctx, cfg, on, measured, guarded)
+	sealed, err := encryption.Open(ctx, encryption.Config{
+		File: cfg.EncryptionConfigFile, Reload: cfg.EncryptionConfigReload, KMSv1: cfg.Gates().Enabled(features.KMSv1), Server: controlplane.IdentityName(on.Hostname()),
+		Registry: measured.Registry(), Clock: clk, Guard: guarded, Log: log,
+	})
 	if err != nil {
 		return nil, err
 	}
-	opened.Add(sealed.close)
+	opened.Add(sealed.Close)
 	past := history.New(on.Root, on.DB, cfg.KeyPrefix(), on.Hostname(), clk, log)
-	stored := store.NewCluster(on.DB, store.Options{Past: past.Store(), Prefix: cfg.KeyPrefix(), Shown: cfg.ShownPrefix(), Transformer: sealed.ofKey, Clock: clk,
+	stored := store.NewCluster(on.DB, store.Options{Past: past.Store(), Prefix: cfg.KeyPrefix(), Shown: cfg.ShownPrefix(), Transformer: sealed.OfKey, Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}, Compare: cfg.Gates().Enabled(features.DetectCacheInconsistency)}, on.Parts()...)
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
 	if past != nil {
@@ -186,7 +191,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: on.Types, Common: seams.Common,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: int64(cfg.MaxRequestBodyBytes),
-		Connect: b.connects(connect.New(kubelets, objects, cfg.Gates()).Connect), Log: log, Deprecated: recorded.TellDeprecated(measured.Deprecated), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
+		Connect: b.connects(connect.New(kubelets, objects, cfg.Gates()).Connect), Log: log, Deprecated: recorded.TellDeprecated(measured.Deprecated), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.Of,
 		Wrote:              wrote,
 		UnsafeDelete:       cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:        !cfg.WatchCache,
@@ -234,13 +239,14 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	steps := &controlplane.Milestones{}
 	health := controlplane.Health(log, stored, steps, end.Stopping, measured.Checked, clk, cfg.LivezGrace,
 		controlplane.EtcdTimeouts{
-			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(agg.Checks(), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
+			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(agg.Checks(), sealed.Started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
 	started := &debug.Health{Ready: health.Ready}
-	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
+	health.Healthz, health.Ready = append(health.Healthz, sealed.Checks()...), append(health.Ready, sealed.Checks()...) // a restart helps no plugin, and nobody waits for one
 
 	// What tells of all this, and what is made of the whole.
 	flow, flowFilter := b.flowControl()
-	backups, err := b.backups()
+	database := &online.Server{Process: on, Plane: cfg, Port: socket != nil, History: past, Registry: measured.Registry()}
+	backups, err := database.Scheduler(&opened)
 	if err != nil {
 		return nil, err
 	}
@@ -270,13 +276,13 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
-	room := b.space(past)
+	room := database.Space()
 	page, pageFilter := b.console(recorded, room != nil)
 	root := (&root{
 		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(on.Root.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: on.Root.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
-		rewriter: b.rewriter(sealed), snapshots: b.snapshots(past), space: room, console: page, forks: copies,
+		rewriter: sealed.Rewriter(objects, clk), snapshots: database.Snapshots(), space: room, console: page, forks: copies,
 		exports: seams.Exports, transfers: seams.Transfers,
 	}).begin()
 	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
@@ -301,7 +307,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		return nil, err
 	}
 	first.StorageVersions = versions
-	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, first, steps, sealed, recorded, parts, found, backups, room, rails, directories, past})
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, first, steps, sealed, recorded, parts, found, database, backups, room, rails, directories, past})
 	if err != nil {
 		return nil, err
 	}

@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/kanzen-io/kanzen/internal/access/authn/methods"
 	"github.com/kanzen-io/kanzen/internal/access/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/api/aggregator"
 	"github.com/kanzen-io/kanzen/internal/api/crd"
+	"github.com/kanzen-io/kanzen/internal/backup/online"
 	"github.com/kanzen-io/kanzen/internal/backup/snapshot"
 	"github.com/kanzen-io/kanzen/internal/base/guard"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
@@ -17,6 +19,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/observe/findings"
 	"github.com/kanzen-io/kanzen/internal/observe/recorder"
+	"github.com/kanzen-io/kanzen/internal/process/encryption"
 	"github.com/kanzen-io/kanzen/internal/process/history"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
@@ -58,10 +61,11 @@ type runnables struct {
 	flow           *flowcontrol.Controller // nil: requests are only counted
 	first          *controlplane.Bootstrapper
 	steps          *controlplane.Milestones
-	sealed         sealed
+	sealed         encryption.Sealed
 	recorder       *recorder.Recorder // nil: there is none
 	parts          recorder.Parts
-	found          *findings.Engine       // nil: there is no flight recorder
+	found          *findings.Engine // nil: there is no flight recorder
+	database       *online.Server
 	backups        *snapshot.Scheduler    // nil: none are scheduled
 	space          *snapshot.SpaceHandler // nil: the database is elsewhere
 	guardrails     *webhook.Guardrails
@@ -113,11 +117,8 @@ func (b *base) work(p runnables) (work, error) {
 		p.first.Service.Run(ctx)
 		left.Wait()
 	})
-	w.storage = append(append(w.storage, p.recorder.Tasks(p.parts)...), guard.Task{Run: b.process.Watch},
+	w.storage = append(slices.Concat(w.storage, p.recorder.Tasks(p.parts), p.sealed.Tasks(p.store.Recheck)), guard.Task{Run: b.process.Watch},
 		guard.Quiet("expiry of certificates", func(ctx context.Context) { keys.WatchExpiry(ctx, p.certificates, b.process.Clock, b.log) }))
-	if p.sealed.Encryption != nil {
-		w.storage = append(w.storage, guard.Quiet("", func(ctx context.Context) { p.sealed.Run(ctx, p.store.Recheck) }))
-	}
 	if every := b.root.EtcdCompactionInterval; every > 0 {
 		w.storage = append(w.storage, guard.Task{Name: "compaction", Run: func(ctx context.Context) error { return p.store.RunCompaction(ctx, every) }})
 	}
@@ -141,7 +142,7 @@ func (b *base) work(p runnables) (work, error) {
 		w.upkeep = append(w.upkeep, guard.Quiet("forks", p.forks.Run))
 	}
 	if p.space != nil && p.recorder != nil && b.root.Console {
-		w.upkeep = append(w.upkeep, guard.Quiet("growth of the database", func(ctx context.Context) { p.space.Keep(ctx, b.process.Clock, b.databaseSize) }))
+		w.upkeep = append(w.upkeep, guard.Quiet("growth of the database", func(ctx context.Context) { p.space.Keep(ctx, b.process.Clock, p.database.DatabaseSize) }))
 	}
 	if p.backups != nil {
 		w.upkeep = append(w.upkeep, guard.Quiet("scheduled snapshots", p.backups.Run))
