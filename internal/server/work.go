@@ -113,7 +113,7 @@ func (b *base) work(p runnables) (work, error) {
 	}
 	w.service = guard.Quiet("kubernetes service", func(ctx context.Context) {
 		var left sync.WaitGroup
-		left.Go(func() { b.keepPeering(ctx, p.others, p.notReady) })
+		left.Go(func() { p.others.address.Keep(ctx, p.notReady, b.process.Clock, b.log) })
 		p.first.Service.Run(ctx)
 		left.Wait()
 	})
