@@ -9,10 +9,8 @@ import (
 	"github.com/kanzen-io/kanzen/internal/access/authz"
 	"github.com/kanzen-io/kanzen/internal/access/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
-	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/object/features"
-	"github.com/kanzen-io/kanzen/internal/observe/metrics"
-	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"k8s.io/apiserver/pkg/apis/apiserver"
@@ -55,24 +53,6 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 	return methods.New(c)
 }
 
-// proxyHeaders are the names of the headers in which a front proxy sends its
-// users.
-func proxyHeaders(cfg *config.Plane) authn.HeaderNames {
-	if cfg.RequestHeaderCAFile == "" {
-		return authn.StandardHeaders()
-	}
-	headers, _ := cfg.FrontProxy()
-	return headers
-}
-
-// impersonations measures who acts as another; nil: the gate that came with these metrics is off.
-func (b *base) impersonations() chain.ImpersonationObserver {
-	if b.cfg.Gates().Off(features.ConstrainedImpersonation) {
-		return nil
-	}
-	return metrics.NewImpersonation(b.metrics.Registry())
-}
-
 // tokenIssuer makes the issuer that answers token requests.
 func (b *base) tokenIssuer(k *keys.Keys, authorizers authz.Authorizer) *serviceaccount.TokenIssuer {
 	t := &serviceaccount.TokenIssuer{
@@ -84,7 +64,7 @@ func (b *base) tokenIssuer(k *keys.Keys, authorizers authz.Authorizer) *servicea
 		t.MayAttest = authz.Attest(authorizers)
 	}
 	if b.seams.origin.rehearses() {
-		t.Signer = serviceaccount.NewExternalSigner("", func(context.Context, []byte) (string, error) { return "", errRehearsal })
+		t.Signer = serviceaccount.NewExternalSigner("", func(context.Context, []byte) (string, error) { return "", forks.ErrOutside })
 	}
 	if k.External != nil {
 		t.MaxExtended = k.External.MaxLife

@@ -109,18 +109,6 @@ func (b *base) identity() *controlplane.Identity {
 	return controlplane.NewIdentity(b.objects, b.itself, b.process.Hostname(), b.root.PeerAddress(b.port), settings, b.process.Clock.Now)
 }
 
-// storageVersions tells others how this server stores resources, and untold what it has not told yet; nil: the gate is off.
-func (b *base) storageVersions(resources []*engine.Resource, serves func(schema.GroupVersionResource) bool) (*controlplane.StorageVersions, chain.Untold) {
-	if gates := b.cfg.Gates(); !gates.Enabled(features.StorageVersionAPI) || !gates.Enabled(features.APIServerIdentity) {
-		return nil, nil
-	}
-	v := &controlplane.StorageVersions{
-		Raw: b.objects, Client: b.itself, Server: controlplane.IdentityName(b.process.Hostname()), Resources: resources, Serves: serves, Now: b.process.Clock.Now,
-	}
-	v.Expect()
-	return v, v.Untold
-}
-
 // controllers makes the controllers of the process; secrets are those by which they sign.
 func (b *base) controllers(secrets *keys.Keys, docs *openapi.Handler) controllers.Config {
 	c := controllers.Config{

@@ -2,11 +2,8 @@ package server
 
 import (
 	"context"
-	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/kanzen-io/kanzen/internal/access/audit"
@@ -185,26 +182,8 @@ func (f *Fork) Began(ctx context.Context) (merge.Plane, func() error, error) {
 	return began, began.Stop, began.Start(ctx)
 }
 
-// errRehearsal refuses what would have an effect outside of a fork.
-var errRehearsal = &apierrors.StatusError{ErrStatus: metav1.Status{
-	Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
-	Message: "a fork does not do this, because it would have an effect outside of the fork",
-}}
-
 // auditFork is the annotation of the audit events of a fork: its name.
 const auditFork = "kanzen.io/fork"
-
-// connects are the subresources that reach kubelets, pods and services: from a fork nothing is reached.
-func (b *base) connects(to connecting) connecting {
-	if b.seams.origin == nil {
-		return to
-	}
-	return func(http.ResponseWriter, *http.Request, *engine.Subresource, runtime.Object) error {
-		return errRehearsal
-	}
-}
-
-type connecting = func(w http.ResponseWriter, r *http.Request, sub *engine.Subresource, options runtime.Object) error
 
 // everything is what may be read by those who may make a fork of an earlier moment: in it, everybody has the rights that he had then.
 var everything = request.Info{IsResource: true, Verb: "list", Prefix: "apis", Group: "*", Version: "*", Resource: "*"}

@@ -32,6 +32,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/observe/metrics"
@@ -187,11 +188,15 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
+	reached := connect.New(kubelets, objects, cfg.Gates()).Connect
+	if seams.origin != nil {
+		reached = forks.Connect
+	}
 	eng := engine.New(engine.Config{
 		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: on.Types, Common: seams.Common,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: int64(cfg.MaxRequestBodyBytes),
-		Connect: b.connects(connect.New(kubelets, objects, cfg.Gates()).Connect), Log: log, Deprecated: recorded.TellDeprecated(measured.Deprecated), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.Of,
+		Connect: reached, Log: log, Deprecated: recorded.TellDeprecated(measured.Deprecated), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.Of,
 		Wrote:              wrote,
 		UnsafeDelete:       cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:        !cfg.WatchCache,
@@ -285,15 +290,21 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		rewriter: sealed.Rewriter(objects, clk), snapshots: database.Snapshots(), space: room, console: page, forks: copies,
 		exports: seams.Exports, transfers: seams.Transfers,
 	}).begin()
-	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
+	versions, untold := controlplane.TellStorageVersions(cfg.Gates(), &controlplane.StorageVersions{Raw: objects, Client: b.itself,
+		Server: controlplane.IdentityName(on.Hostname()), Resources: resources, Serves: d.Chosen.Serves, Now: clk.Now})
+	var impersonations chain.ImpersonationObserver
+	legacy := cfg.Gates().Off(features.ConstrainedImpersonation)
+	if !legacy { // these metrics came with the gate
+		impersonations = metrics.NewImpersonation(measured.Registry())
+	}
 	handler := chain.New(chain.Config{
 		Handler: root, Page: root.pages.Filters, CBOR: cfg.Gates().Enabled(features.CBORServingAndStorage), Extensions: cfg.Extensions(),
 		Authenticator: authn.Measured(page.Authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
 		Authorizer:    authz.Measured(page.Authorizer(authorizers), measured.Registry(), clk),
-		Impersonator:  authorizers, Impersonations: b.impersonations(), LegacyImpersonation: cfg.Gates().Off(features.ConstrainedImpersonation),
+		Impersonator:  authorizers, Impersonations: impersonations, LegacyImpersonation: legacy,
 		WriteError: engine.RefuseRequest, Log: log, Clock: clk, OnPanic: measured.Panicked,
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
-		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
+		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: cfg.ProxyHeaders(),
 		InFlight: end.InFlight, Watches: end.Watches, SendRetryAfter: end.RetryAfter(),
 		Auditor: auditor, FlowControl: flowFilter, Metrics: measured.Filter, Recorder: filter, OnFilter: measured.Filtered, Tracing: traced, OwnRequests: measured.Self,
 		Console: pageFilter, Untold: untold, Observe: seams.Observe, Intervene: seams.Intervene,
