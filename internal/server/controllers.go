@@ -72,7 +72,7 @@ func (b *base) kubernetesService(eng *engine.Engine, services *allocation.Servic
 
 // firstObjects makes the bootstrapper, which creates the first objects of a
 // cluster.
-func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *allocation.Services, agg *aggregator.Server, identity *controlplane.Identity, steps *controlplane.Milestones, ready func(context.Context) error, policy *bootstrap.Objects) (*controlplane.Bootstrapper, error) {
+func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *allocation.Services, agg *aggregator.Server, identity *controlplane.Identity, versions *controlplane.StorageVersions, steps *controlplane.Milestones, ready func(context.Context) error, policy *bootstrap.Objects) (*controlplane.Bootstrapper, error) {
 	service, err := b.kubernetesService(eng, services, ready)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (b *base) firstObjects(eng *engine.Engine, k *keys.Keys, services *allocati
 	}
 	return &controlplane.Bootstrapper{
 		Raw: b.objects, Client: b.itself, Milestones: steps, Range: first, APIServices: agg.Begin, Repair: services.Repair,
-		Service: service, Identity: identity, AuthInfo: info, Policy: policy, Made: b.seams.Made, Clock: b.process.Clock, Log: b.log,
+		Service: service, Identity: identity, StorageVersions: versions, AuthInfo: info, Policy: policy, Made: b.seams.Made, Clock: b.process.Clock, Log: b.log,
 	}, nil
 }
 

@@ -30,7 +30,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/base/queue"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
-	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
@@ -313,12 +312,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	door.Open(handler)
 
 	// What runs beside requests.
-	first, err := b.firstObjects(eng, secrets, services, agg, identity, steps, health.NotReady, policy)
-	if err != nil {
-		return nil, err
-	}
-	first.StorageVersions = versions
-	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, first, steps, sealed, recorded, parts, found, database, backups, room, rails, directories, past})
+	first, err := b.firstObjects(eng, secrets, services, agg, identity, versions, steps, health.NotReady, policy)
 	if err != nil {
 		return nil, err
 	}
@@ -326,8 +320,10 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if seams.origin.rehearses() {
 		signing = secrets.Public()
 	}
-	controlling := b.controllers(signing, docs)
-	work.controllers = func(ctx context.Context) { controllers.Run(ctx, controlling, cfg.Controllers) }
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, first, steps, sealed, recorded, parts, found, database, backups, room, rails, directories, past, b.controllers(signing, docs)})
+	if err != nil {
+		return nil, err
+	}
 	s := &server{source: from, handler: handler, requests: requests, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
 	if socket != nil {
 		front := http.Handler(handler)

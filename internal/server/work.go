@@ -14,6 +14,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/base/guard"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
 	"github.com/kanzen-io/kanzen/internal/chain/flowcontrol"
+	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/manifest"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/webhook"
 	"github.com/kanzen-io/kanzen/internal/engine/forks"
@@ -71,12 +72,14 @@ type runnables struct {
 	guardrails     *webhook.Guardrails
 	directories    []*manifest.Directory
 	history        *history.History // nil: none is kept
+	controllers    controllers.Config
 }
 
 func (b *base) work(p runnables) (work, error) {
 	w := work{
-		storage: []guard.Task{{Run: p.store.Run}},
-		judged:  p.authorizers.RBAC.Ready(),
+		storage:     []guard.Task{{Run: p.store.Run}},
+		judged:      p.authorizers.RBAC.Ready(),
+		controllers: func(ctx context.Context) { controllers.Run(ctx, p.controllers, b.cfg.Controllers) },
 		indexes: []guard.Task{
 			guard.Quiet("", p.authorizers.Run),
 			{Run: p.custom.Run},
