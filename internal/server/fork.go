@@ -25,19 +25,14 @@ import (
 
 // ForkOptions say what a fork is like.
 type ForkOptions struct {
+	bundle.ForkOptions
 	// Controllers are those that it runs; nil: none.
 	Controllers []string
-	// Rehearsal has webhooks called as for dry runs.
-	Rehearsal bool
 	// Lasting has it write what a server writes besides its controllers, such as the conditions of flow schemas. A bundle's is written by
 	// its requests alone.
 	Lasting bool
 	// At is the moment whose objects it begins with, as ?at= has them; empty: now.
 	At string
-	// Audit takes the audit events of its requests; nil: they are not recorded.
-	Audit func(events ...*auditv1.Event)
-	// Changes takes what its requests have changed; nil: that is not recorded.
-	Changes func(changes ...request.Change)
 }
 
 // Fork is a control plane that began with what another one held at a moment, and goes its own way in memory. Its users are the same,
@@ -178,7 +173,7 @@ func (f *Fork) Cut() *store.Cut { return f.Log.Cut() }
 
 // Began is part of merge.Fork.
 func (f *Fork) Began(ctx context.Context) (merge.Plane, func() error, error) {
-	began := f.of.forkOf(f.Log.Cut(), ForkOptions{Rehearsal: true})
+	began := f.of.forkOf(f.Log.Cut(), ForkOptions{ForkOptions: bundle.ForkOptions{Rehearsal: true}})
 	return began, began.Stop, began.Start(ctx)
 }
 
@@ -196,7 +191,7 @@ func (s *source) copies(may func(context.Context, *request.Info) error) (resourc
 	}
 	bundles := bundle.Deps{
 		Fork: func(ctx context.Context, o bundle.ForkOptions) (bundle.Fork, error) {
-			f, err := s.fork(ctx, ForkOptions{Rehearsal: o.Rehearsal, Audit: o.Audit, Changes: o.Changes})
+			f, err := s.fork(ctx, ForkOptions{ForkOptions: o})
 			if err != nil {
 				return nil, err
 			}
@@ -217,12 +212,12 @@ func (s *source) copies(may func(context.Context, *request.Info) error) (resourc
 					return nil, err
 				}
 			}
-			return s.fork(ctx, ForkOptions{At: at, Controllers: s.cfg.Controllers, Lasting: true, Rehearsal: true, Audit: func(events ...*auditv1.Event) {
+			return s.fork(ctx, ForkOptions{At: at, Controllers: s.cfg.Controllers, Lasting: true, ForkOptions: bundle.ForkOptions{Rehearsal: true, Audit: func(events ...*auditv1.Event) {
 				for _, e := range events {
 					audit.Annotate(e, auditFork, name)
 				}
 				s.record(events...)
-			}})
+			}}})
 		},
 		Clock: s.process.Clock, Log: s.log,
 	})

@@ -83,7 +83,7 @@ func (b *base) findings(r *recorder.Recorder, p recorder.Parts, certificates fun
 		c.Fleet = b.seams.Planes.State
 	}
 	if backups != nil {
-		c.Snapshots = backups.Findings
+		c.Snapshots = backups.State
 	}
 	e := findings.New(c)
 	b.metrics.Register(e)

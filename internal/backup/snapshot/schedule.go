@@ -49,42 +49,17 @@ type Scheduler struct {
 	took                   prometheus.Histogram
 
 	mu    sync.Mutex
-	state State // guarded by mu
+	state findings.Snapshots // guarded by mu
 }
 
-// State is how the scheduled snapshots do.
-type State struct {
-	// Last is when the newest one was made, by this server or before it; Failed is when the newest attempt failed, with its error, if it did.
-	Last, Failed time.Time
-	Err          error
-	// KeysErr is why the newest snapshot has no keys, since Keyless; nil: it has, or none were asked for.
-	Keyless time.Time
-	KeysErr error
-	// Due is when the newest attempt was to begin.
-	Due time.Time
-}
-
-// State returns how the scheduled snapshots do.
-func (s *Scheduler) State() State {
+// State returns how the scheduled snapshots do, as findings tell it.
+func (s *Scheduler) State() findings.Snapshots {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// Findings returns how they do, as findings read it.
-func (s *Scheduler) Findings() findings.Snapshots {
-	state := s.State()
-	f := findings.Snapshots{Last: state.Last, Failed: state.Failed, Due: state.Due}
-	if state.Err != nil {
-		f.Error = state.Err.Error()
-	}
-	if state.KeysErr != nil {
-		f.Keyless, f.KeysError = state.Keyless, state.KeysErr.Error()
-	}
-	return f
-}
-
-func (s *Scheduler) set(change func(*State)) {
+func (s *Scheduler) set(change func(*findings.Snapshots)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.state)
@@ -142,7 +117,7 @@ func (s *Scheduler) lookBack(ctx context.Context) {
 	if last.IsZero() {
 		return
 	}
-	s.set(func(st *State) {
+	s.set(func(st *findings.Snapshots) {
 		st.Last = last
 		if due := s.When.Next(last); due.Before(s.Clock.Now()) {
 			st.Due = due
@@ -152,7 +127,7 @@ func (s *Scheduler) lookBack(ctx context.Context) {
 
 func (s *Scheduler) attempt(ctx context.Context) {
 	began := s.Clock.Now()
-	s.set(func(st *State) { st.Due = began })
+	s.set(func(st *findings.Snapshots) { st.Due = began })
 	name := nameAt(began)
 	f, err := s.take(ctx, name)
 	if ctx.Err() != nil {
@@ -162,12 +137,12 @@ func (s *Scheduler) attempt(ctx context.Context) {
 	s.took.Observe(took.Seconds())
 	if err != nil {
 		s.failed.Inc()
-		s.set(func(st *State) { st.Failed, st.Err = began, err })
+		s.set(func(st *findings.Snapshots) { st.Failed, st.Error = began, err.Error() })
 		s.Log.Error("a scheduled snapshot failed", "name", name, "error", err)
 		return
 	}
 	s.taken.Inc()
-	s.set(func(st *State) { st.Last, st.Err = began, nil })
+	s.set(func(st *findings.Snapshots) { st.Last, st.Error = began, "" })
 	s.last.Set(float64(began.Unix()))
 	s.bytes.Set(float64(f.Bytes))
 	s.Log.Info("a scheduled snapshot was made", "name", name, "bytes", f.Bytes, "revision", f.Revision, "keys", len(f.Entries), "took", took)
@@ -222,11 +197,13 @@ func (s *Scheduler) seal(path string) bool {
 		s.keyless.Inc()
 		s.Log.Error("a scheduled snapshot has no keys: they could not be sealed", "error", err)
 	}
-	s.set(func(st *State) {
-		if err != nil && st.KeysErr == nil {
+	s.set(func(st *findings.Snapshots) {
+		if err != nil && st.KeysError == "" {
 			st.Keyless = s.Clock.Now()
 		}
-		st.KeysErr = err
+		if st.KeysError = ""; err != nil {
+			st.KeysError = err.Error()
+		}
 	})
 	return err == nil
 }
