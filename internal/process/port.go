@@ -67,10 +67,10 @@ func ClosePort(l net.Listener) error {
 	return nil
 }
 
-// PortOf returns the number of a port that Listen has returned.
+// PortOf returns the number of a port that Listen has returned: that of the settings if there is none (0: the system has chosen it).
 func (p *Process) PortOf(l net.Listener) int {
 	if l == nil {
-		return p.Port()
+		return p.settings.SecurePort
 	}
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {

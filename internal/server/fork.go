@@ -51,7 +51,7 @@ var _ merge.Fork = &Fork{}
 type source struct {
 	*base
 	history *history.History // nil: none is kept
-	// keys, authenticators and auditor (nil: there is none) are lent to them.
+	// keys, authenticators and what makes audit events (nil: nothing does) are lent to them.
 	keys           *keys.Keys
 	authenticators *methods.Set
 	audits         *audit.Auditor
