@@ -68,6 +68,8 @@ type Config struct {
 	// Election elects the server that runs the controllers; nil: this one always
 	// runs them.
 	Election *Election
+	// Coordinated elects the server that elects the leaders of others; nil: none does.
+	Coordinated *Election
 	// Queues measures the queues of controllers; nil: nothing does.
 	Queues *queue.Metrics
 	Clock  clock.WithTickerAndDelayedExecution
@@ -182,6 +184,11 @@ func Enabled(name string, names []string) bool {
 // Run runs the controllers that names enable, on one server of a cluster, until
 // ctx ends.
 func Run(ctx context.Context, c Config, names []string) {
+	if by := c.Coordinated; by != nil {
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { RunCoordinated(ctx, c, by.Client, by) })
+	}
 	for name, why := range Absent(names) {
 		c.Log.Warn("a controller that was asked for is not in kanzen; kube-controller-manager has it", "controller", name, "reason", why)
 	}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strconv"
 	"sync"
@@ -53,4 +54,28 @@ func (p *port) close() error {
 		return nil
 	}
 	return p.free.Close()
+}
+
+// ClosePort closes what Listen has returned, which the HTTP server closes first if it has served.
+func ClosePort(l net.Listener) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// PortOf returns the number of a port that Listen has returned: that of the settings if there is none (0: the system has chosen it).
+func (p *Process) PortOf(l net.Listener) int {
+	if l == nil {
+		return p.settings.SecurePort
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(port)
+	return n
 }

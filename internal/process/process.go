@@ -201,11 +201,8 @@ func (p *Process) Advertise() (net.IP, error) { return p.settings.Advertise() }
 // Reached returns the name or address by which clients reach the server.
 func (p *Process) Reached() (string, error) { return p.settings.Reached() }
 
-// Port is the port of the settings; 0: the system has chosen it.
-func (p *Process) Port() int { return p.settings.SecurePort }
-
 // Address is where clients reach the port of the settings.
-func (p *Process) Address() string { return p.settings.Address(p.Port()) }
+func (p *Process) Address() string { return p.settings.Address(p.settings.SecurePort) }
 
 // Embedded reports whether the database runs inside this process.
 func (p *Process) Embedded() bool { return p.settings.Embedded() }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -109,4 +110,22 @@ func (p *Process) watchDatabase(db store.DB, addresses []string, dir string) {
 		p.closers.Add(background(func(ctx context.Context) { p.watchDatastore(ctx, far, addresses) }))
 	}
 	p.closers.Add(background(func(ctx context.Context) { p.watchRoom(ctx, db, dir) }))
+}
+
+// Directories are the directories that this server writes to.
+func (p *Process) Directories() map[string]string {
+	root, out := p.Root, map[string]string{}
+	if p.Embedded() && root.DataDir != "" {
+		out["data directory"] = root.DataDir
+	}
+	if dir := root.FlightRecorderDir; dir != "" { // else it is below the data directory
+		out["flight recorder"] = dir
+	}
+	if root.SnapshotDir != "" {
+		out["snapshots"] = root.SnapshotDir
+	}
+	if path := root.AuditLog.Path; path != "" && path != "-" {
+		out["audit log"] = filepath.Dir(path)
+	}
+	return out
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"time"
 
 	"github.com/kanzen-io/kanzen/internal/access/authn"
 	"github.com/kanzen-io/kanzen/internal/access/authn/methods"
@@ -10,16 +9,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/access/authz"
 	"github.com/kanzen-io/kanzen/internal/access/authz/modes"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
-	"github.com/kanzen-io/kanzen/internal/chain"
-	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/object/features"
-	"github.com/kanzen-io/kanzen/internal/observe/metrics"
-	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
-	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 )
 
@@ -39,7 +32,7 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 		Audiences: b.cfg.Audiences(), TokenFile: k.TokenFile,
 		ServiceAccounts: methods.ServiceAccounts{
 			Issuers: b.cfg.ServiceAccountIssuers, Keys: k.Verify, Objects: b.objects, Referents: &catalog.Referents{Raw: b.objects},
-			NoLookup: !b.cfg.ServiceAccountLookup, MarkUsed: b.markUsed, Webhooks: b.cfg.Gates().Enabled(features.APIServerWebhookAuthenticationToken),
+			NoLookup: !b.cfg.ServiceAccountLookup, MarkUsed: b.objects.MarkUsed(b.log), Webhooks: b.cfg.Gates().Enabled(features.APIServerWebhookAuthenticationToken),
 		},
 		WebhookFile: b.cfg.TokenWebhookFile, WebhookVersion: b.cfg.TokenWebhookVersion, WebhookTTL: b.cfg.TokenWebhookTTL,
 		NoIssuerEgress: b.cfg.Gates().Off(features.StructuredAuthenticationConfigurationEgressSelector),
@@ -60,43 +53,6 @@ func (b *base) authentication(k *keys.Keys, authorizers *modes.Set) (*methods.Se
 	return methods.New(c)
 }
 
-// proxyHeaders are the names of the headers in which a front proxy sends its
-// users.
-func proxyHeaders(cfg *config.Plane) authn.HeaderNames {
-	if cfg.RequestHeaderCAFile == "" {
-		return authn.StandardHeaders()
-	}
-	headers, _ := cfg.FrontProxy()
-	return headers
-}
-
-// impersonations measures who acts as another; nil: the gate that came with these metrics is off.
-func (b *base) impersonations() chain.ImpersonationObserver {
-	if b.cfg.Gates().Off(features.ConstrainedImpersonation) {
-		return nil
-	}
-	return metrics.NewImpersonation(b.metrics.Registry())
-}
-
-// markUsed records in a secret the day when its token was last used. If that
-// fails, the token is still accepted.
-func (b *base) markUsed(ctx context.Context, secret *corev1.Secret, day string) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	_, err := b.objects.Update(ctx, schema.GroupResource{Resource: "secrets"}, request.Same(secret), false, func(o engine.Object) error {
-		labels := o.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[serviceaccount.LastUsedLabel] = day
-		o.SetLabels(labels)
-		return nil
-	})
-	if err != nil {
-		b.log.Warn("could not write down the use of a service-account token", "namespace", secret.Namespace, "secret", secret.Name, "error", err)
-	}
-}
-
 // tokenIssuer makes the issuer that answers token requests.
 func (b *base) tokenIssuer(k *keys.Keys, authorizers authz.Authorizer) *serviceaccount.TokenIssuer {
 	t := &serviceaccount.TokenIssuer{
@@ -108,7 +64,7 @@ func (b *base) tokenIssuer(k *keys.Keys, authorizers authz.Authorizer) *servicea
 		t.MayAttest = authz.Attest(authorizers)
 	}
 	if b.seams.origin.rehearses() {
-		t.Signer = serviceaccount.NewExternalSigner("", func(context.Context, []byte) (string, error) { return "", errRehearsal })
+		t.Signer = serviceaccount.NewExternalSigner("", func(context.Context, []byte) (string, error) { return "", forks.ErrOutside })
 	}
 	if k.External != nil {
 		t.MaxExtended = k.External.MaxLife

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/kanzen-io/kanzen/internal/engine/bundle"
 )
 
 func BenchmarkFork(b *testing.B) {
@@ -43,7 +45,7 @@ func BenchmarkForksAlive(b *testing.B) {
 		made := grown(func() {
 			for n := range all {
 				var err error
-				if all[n], err = p.Fork(b.Context(), ForkOptions{Rehearsal: true}); err != nil {
+				if all[n], err = p.Fork(b.Context(), ForkOptions{ForkOptions: bundle.ForkOptions{Rehearsal: true}}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -49,7 +49,7 @@ func whoAmI(t *testing.T, s *server, cert *tls.Certificate, headers http.Header)
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
 	defer client.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+s.Address()+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+s.listener.Address()+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
 		bytes.NewReader([]byte(`{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}`)))
 	if err != nil {
 		t.Fatal(err)

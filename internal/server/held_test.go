@@ -299,7 +299,7 @@ func TestCurvePreferences(t *testing.T) {
 	}
 	s := listening(t, func(c *config.Config) { c.TLSCurvePreferences = []int32{24} })
 	for id, ok := range map[tls.CurveID]bool{tls.CurveP384: true, tls.X25519: false} {
-		conn, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{id}})
+		conn, err := tls.Dial("tcp", s.listener.Address(), &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{id}})
 		if (err == nil) != ok {
 			t.Errorf("%v: %v", id, err)
 		}
@@ -317,7 +317,7 @@ func TestCurvePreferences(t *testing.T) {
 func acceptable(t *testing.T, s *server) []string {
 	t.Helper()
 	var names []string
-	conn, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true,
+	conn, err := tls.Dial("tcp", s.listener.Address(), &tls.Config{InsecureSkipVerify: true,
 		GetClientCertificate: func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			names = []string{}
 			for _, subject := range r.AcceptableCAs {

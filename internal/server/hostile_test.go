@@ -29,7 +29,7 @@ func listening(t *testing.T, change func(*config.Config)) *server {
 // dial opens a connection to a server by one of its protocols.
 func dial(t *testing.T, s *server, protocol string) *tls.Conn {
 	t.Helper()
-	conn, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}})
+	conn, err := tls.Dial("tcp", s.listener.Address(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func healthy(t *testing.T, s *server) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
-	resp, err := client.Get("https://" + s.Address() + "/livez")
+	resp, err := client.Get("https://" + s.listener.Address() + "/livez")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestRapidReset(t *testing.T) {
 		_ = f.WritePing(false, [8]byte{1})
 	}()
 	for {
-		if n := s.ending.inFlight.Now(); n > 1000 {
+		if n := s.ending.InFlight.Now(); n > 1000 {
 			t.Fatalf("%d requests in flight", n)
 		}
 		frame, err := f.ReadFrame()

@@ -285,7 +285,7 @@ func TestMergeOfDeletedFork(t *testing.T) {
 	if err := f.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m := mergeable{bundled{f, s}}
+	m := f
 	if _, err := m.Head(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -3,12 +3,12 @@ package server
 import (
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
+	"github.com/kanzen-io/kanzen/internal/chain/pages"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -21,11 +21,11 @@ func without() *root {
 // Each path has one page, and is exact or ends in "/*".
 func TestPagesAreDifferent(t *testing.T) {
 	of := map[string]int{}
-	for _, p := range without().pages.table {
-		if len(p.paths) == 0 {
+	for _, p := range without().table() {
+		if len(p.Paths) == 0 {
 			t.Error("a page without a path")
 		}
-		for _, path := range p.paths {
+		for _, path := range p.Paths {
 			of[path]++
 			if star := strings.Index(path, "*"); !strings.HasPrefix(path, "/") || star >= 0 && !strings.HasSuffix(path[:star], "/") || star >= 0 && star != len(path)-1 {
 				t.Errorf("%s is neither exact nor ends in /*", path)
@@ -39,36 +39,19 @@ func TestPagesAreDifferent(t *testing.T) {
 	}
 }
 
-// An exact path comes first, then the longest prefix.
-func TestFindPage(t *testing.T) {
-	table := []page{{paths: at("/a/*")}, {paths: at("/a/b/*", "/a")}, {paths: at("/a/b")}}
-	p := newPages(table)
-	for path, want := range map[string]int{
-		"/": -1, "/a": 1, "/ab": -1, "/a/": 0, "/a/c": 0, "/a/b": 2, "/a/b/": 1, "/a/b/c": 1, "/a/bc": 0, "//a": -1, "": -1, "*": -1,
-	} {
-		got := slices.IndexFunc(table, func(q page) bool {
-			found := p.find(path)
-			return found != nil && reflect.DeepEqual(q.paths, found.paths)
-		})
-		if got != want {
-			t.Errorf("%q has page %d, want %d", path, got, want)
-		}
-	}
-}
-
 // Few pages may take as long as their client wants, whether the server has them or not.
 func TestLongRunningPages(t *testing.T) {
 	long, stream := request.Page{LongRunning: true}, request.Page{LongRunning: true, Stream: true}
 	want := map[string]request.Page{"/debug/pprof/": long, "/debug/pprof/x": long, "/debug/pprof/a/b": long, "/encryption": long, "/kanzen/space": long, "/kanzen/snapshot": stream}
 	h := without()
 	paths := []string{"/debug/pprofx", "/encryption/", "/kanzen/snapshot/", "/nosuch", "", "/debug/pprof/a/b"}
-	for _, p := range h.pages.table {
-		for _, path := range p.paths {
+	for _, p := range h.table() {
+		for _, path := range p.Paths {
 			paths = append(paths, strings.TrimSuffix(path, "*"), strings.Replace(path, "*", "x", 1))
 		}
 	}
 	for _, path := range paths {
-		if got := h.pages.filters(path); got != want[path] {
+		if got := h.pages.Filters(path); got != want[path] {
 			t.Errorf("%s: %+v, want %+v", path, got, want[path])
 		}
 	}
@@ -77,9 +60,9 @@ func TestLongRunningPages(t *testing.T) {
 // What a server does not have is not found, whatever the method, and is not listed.
 func TestAbsentPages(t *testing.T) {
 	h := without()
-	table := slices.DeleteFunc(h.table(), func(p page) bool { return slices.Contains(p.paths, "/api") }) // there are no documents here
-	index := newPages(table)
-	listed := index.listed()
+	table := slices.DeleteFunc(h.table(), func(p pages.Page) bool { return slices.Contains(p.Paths, "/api") }) // there are no documents here
+	index := pages.New(table)
+	listed := index.Listed()
 	for _, path := range []string{"/debug/pprof", "/debug/pprof/", "/debug/pprof/profile", "/debug/flags", "/debug/flags/v", "/statusz", "/flagz", "/console", "/console/",
 		"/kanzen/snapshot", "/.well-known/openid-configuration", "/openid/v1/jwks", "/debug/api_priority_and_fairness/dump_queues", "/healthz/", "/healthz/nosuch", "/debug/flagsv", "/nosuch"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/kanzen-io/kanzen/internal/access/audit"
+	"github.com/kanzen-io/kanzen/internal/api/catalog"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/wire/pki"
@@ -190,7 +191,7 @@ func (p *Plane) Running() bool {
 // Auditor returns what makes the audit events of its requests; nil: nothing does, or the control plane is stopped. It is valid until Stop.
 func (p *Plane) Auditor() *audit.Auditor {
 	if s := p.serving.Load(); s != nil {
-		return s.auditor
+		return s.audits
 	}
 	return nil
 }
@@ -206,17 +207,25 @@ func (p *Plane) Due() time.Time {
 // CatchUp returns once everything that requests depend on (the catalog, authorizers) reflects the writes that were acknowledged
 // before the call.
 func (p *Plane) CatchUp(ctx context.Context) error {
-	s := p.serving.Load()
-	if s == nil {
+	objects := p.objects()
+	if objects == nil {
 		return ErrStopped
 	}
-	return s.base.objects.CatchUp(ctx)
+	return objects.CatchUp(ctx)
+}
+
+// objects returns what it serves; nil: it is stopped.
+func (p *Plane) objects() *catalog.Raw {
+	if s := p.serving.Load(); s != nil {
+		return s.base.objects
+	}
+	return nil
 }
 
 // Address returns the address on which the control plane listens; "" if it does not.
 func (p *Plane) Address() string {
 	if s := p.serving.Load(); s != nil {
-		return s.Address()
+		return s.listener.Address()
 	}
 	return ""
 }

@@ -23,10 +23,9 @@ func TestRecorderWithoutDirectory(t *testing.T) {
 	s := startWith(t, func(c *config.Config) { c.DataDir = dir })
 	do(t, s, "POST", "/apis/flightrecorder.kanzen.io/v1alpha1/objecthistories", "application/json", "", []byte(`{"spec":{"resource":"namespaces","name":"default"}}`), 201)
 
-	b := s.base
-	root := *b.root
-	root.FlightRecorderDir, b.root = taken, &root
-	if _, err := b.flightRecorder(); err == nil || !strings.HasPrefix(err.Error(), "--flight-recorder-dir: ") {
+	on, root := *s.base.process, *s.base.root
+	root.FlightRecorderDir, on.Root = taken, &root
+	if _, err := on.Recorder(s.base.metrics.Register); err == nil || !strings.HasPrefix(err.Error(), "--flight-recorder-dir: ") {
 		t.Errorf("one that was asked for: %v", err)
 	}
 }

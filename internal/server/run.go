@@ -5,7 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/kanzen-io/kanzen/internal/base/guard"
 	"github.com/kanzen-io/kanzen/internal/base/logs"
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 )
 
 // run serves until ctx ends, then shuts down in order. It calls ready once the
@@ -15,51 +18,51 @@ func (s *server) run(ctx context.Context, ready func()) (err error) {
 	defer func() { err = errors.Join(err, s.closers.Close()) }()
 	// Groups have contexts of their own, so that each ends after the groups that
 	// need it: controllers, listener, indexes, storage.
-	lasting := context.WithoutCancel(ctx)
+	lasting := request.WithUser(context.WithoutCancel(ctx), controlplane.Itself())
 	failed := make(chan error, 1)
-	storage := newGroup(lasting, s.base.guard, failed)
-	defer storage.stop()
-	storage.start(s.work.storage...)
-	running := newGroup(lasting, s.base.guard, failed)
-	defer running.stop()
-	running.start(s.work.indexes...)
+	storage := s.base.guard.Group(lasting, failed)
+	defer storage.Stop()
+	storage.Start(s.work.storage...)
+	running := s.base.guard.Group(lasting, failed)
+	defer running.Stop()
+	running.Start(s.work.indexes...)
 	// The listener starts before the first objects are made, so that health is
 	// served from the start.
 	if s.listener != nil {
 		defer func() { err = errors.Join(err, s.listener.Close()) }()
-		running.start(task{run: func(context.Context) error { return s.listener.serve() }})
+		running.Start(guard.Task{Run: func(context.Context) error { return s.listener.Serve() }})
 	}
 	made := logs.Step(s.base.log, s.base.process.Clock, "making the first objects", "first objects are there")
 	if err := s.work.bootstrap(ctx); err != nil && ctx.Err() == nil {
-		s.ending.cut()
+		s.ending.Cut()
 		return err
 	}
 	if ctx.Err() == nil {
 		made()
 	}
 	// acting writes through the door: it ends before requests are cut.
-	acting := newGroup(lasting, s.base.guard, failed)
-	defer acting.stop()
-	service := newGroup(lasting, s.base.guard, failed)
-	defer service.stop()
+	acting := s.base.guard.Group(lasting, failed)
+	defer acting.Stop()
+	service := s.base.guard.Group(lasting, failed)
+	defer service.Stop()
 	if ctx.Err() == nil {
 		select {
 		case <-s.work.judged:
 		case <-ctx.Done():
 		}
-		service.start(s.work.service)
-		acting.start(s.work.upkeep...)
-		acting.start(task{run: quietly(s.work.controllers)}, task{run: quietly(s.announce(ready))})
+		service.Start(s.work.service)
+		acting.Start(s.work.upkeep...)
+		acting.Start(guard.Quiet("", s.work.controllers), guard.Quiet("", s.announce(ready)))
 	}
 	select {
 	case <-ctx.Done():
 	case err := <-failed:
-		s.ending.cut()
+		s.ending.Cut()
 		return err
 	}
-	return s.ending.run(s.listener, func() {
-		service.stop()
-		acting.stop()
+	return s.ending.Run(s.listener, func() {
+		service.Stop()
+		acting.Stop()
 	})
 }
 

@@ -9,18 +9,14 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kanzen-io/kanzen/internal/access/audit"
 	"github.com/kanzen-io/kanzen/internal/access/authn"
 	"github.com/kanzen-io/kanzen/internal/access/authn/methods"
 	"github.com/kanzen-io/kanzen/internal/access/authz"
@@ -28,16 +24,13 @@ import (
 	"github.com/kanzen-io/kanzen/internal/api/builtin"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
 	"github.com/kanzen-io/kanzen/internal/api/connect"
-	"github.com/kanzen-io/kanzen/internal/api/crd"
+	"github.com/kanzen-io/kanzen/internal/backup/online"
 	"github.com/kanzen-io/kanzen/internal/base/guard"
 	"github.com/kanzen-io/kanzen/internal/base/logs"
 	"github.com/kanzen-io/kanzen/internal/base/queue"
 	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/chain/debug"
-	"github.com/kanzen-io/kanzen/internal/chain/flowcontrol"
-	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/engine"
-	"github.com/kanzen-io/kanzen/internal/engine/admission/manifest"
 	"github.com/kanzen-io/kanzen/internal/engine/forks"
 	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/object/features"
@@ -45,8 +38,12 @@ import (
 	recordedparts "github.com/kanzen-io/kanzen/internal/observe/recorder/parts"
 	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
+	"github.com/kanzen-io/kanzen/internal/process/encryption"
+	"github.com/kanzen-io/kanzen/internal/process/history"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
+	"github.com/kanzen-io/kanzen/internal/process/listener"
 	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/request/extensions"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/wire/egress"
@@ -55,21 +52,14 @@ import (
 
 // server is a control plane from its start to its end: what assemble makes of a Plane's settings, for one run.
 type server struct {
-	base *base
-	// history is what is kept of objects beyond the log's compaction; nil: nothing.
-	history *history
-	// keys, authenticators and auditor (nil: there is none) are lent to forks.
-	keys           *keys.Keys
-	authenticators *methods.Set
-	auditor        *audit.Auditor
-
+	*source
 	handler  http.Handler
-	listener *listener       // nil: only in-process requests are served
-	requests context.Context // parent of those of all requests: its end is theirs
+	listener *listener.Listener // nil: only in-process requests are served
+	requests context.Context    // parent of those of all requests: its end is theirs
 	files    pki.Files
 	rootCA   []byte // the authority of its serving certificate; nil: it is not known
 	work     work
-	ending   *ending
+	ending   *listener.Shutdown
 	notReady func(context.Context) error // why it is not ready yet
 	closers  process.Closers
 	ready    atomic.Bool // it was ready
@@ -93,8 +83,6 @@ type base struct {
 	port   int
 	seams  Seams
 	opened *process.Closers // what is closed when the server has ended
-	// directories are the manifests that are followed.
-	directories []*manifest.Directory
 }
 
 // assemble makes a control plane on a process. Nothing is served before run.
@@ -113,7 +101,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
-	opened.Add(func() error { return closeSocket(socket) })
+	opened.Add(func() error { return process.ClosePort(socket) })
 	serving := catalog.New()
 	measured := metrics.New(serving, on.Metrics, cfg.Gates().Enabled(features.NativeHistograms))
 	shape, err := cfg.MetricsShape()
@@ -122,17 +110,20 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	}
 	measured.Register(metrics.Identity(cfg.VersionInfo(), cfg.Versions(), cfg.Gates())...)
 	guarded := guard.New(log, clk, measured.BackgroundPanicked)
-	sealed, err := encrypted(ctx, cfg, on, measured, guarded)
+	sealed, err := encryption.Open(ctx, encryption.Config{
+		File: cfg.EncryptionConfigFile, Reload: cfg.EncryptionConfigReload, KMSv1: cfg.Gates().Enabled(features.KMSv1), Server: controlplane.IdentityName(on.Hostname()),
+		Registry: measured.Registry(), Clock: clk, Guard: guarded, Log: log,
+	})
 	if err != nil {
 		return nil, err
 	}
-	opened.Add(sealed.close)
-	history := newHistory(cfg, on)
-	stored := store.NewCluster(on.DB, store.Options{Past: history.store(), Prefix: cfg.KeyPrefix(), Shown: cfg.ShownPrefix(), Transformer: sealed.ofKey, Clock: clk,
+	opened.Add(sealed.Close)
+	past := history.New(on.Root, on.DB, cfg.KeyPrefix(), on.Hostname(), clk, log)
+	stored := store.NewCluster(on.DB, store.Options{Past: past.Store(), Prefix: cfg.KeyPrefix(), Shown: cfg.ShownPrefix(), Transformer: sealed.OfKey, Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}, Compare: cfg.Gates().Enabled(features.DetectCacheInconsistency)}, on.Parts()...)
 	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
-	if history != nil {
-		opened.Add(history.Close)
+	if past != nil {
+		opened.Add(past.Close)
 	}
 	objects := &catalog.Raw{Live: serving, Store: stored}
 	door := inprocess.NewDoor(requests)
@@ -141,7 +132,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	queues := queue.NewMetrics(measured.Registry(), clk)
 	b := &base{
 		cfg: cfg, root: on.Root, log: log, process: on, metrics: measured, guard: guarded, objects: objects,
-		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), socket: socket, port: portOf(socket, on), seams: seams, opened: &opened,
+		queues: queues, sends: sends, door: door, itself: door.As(controlplane.Itself(), controlplane.Agent), socket: socket, port: on.PortOf(socket), seams: seams, opened: &opened,
 	}
 	loaded := logs.Step(log, clk, "loading keys and certificates", "keys and certificates are loaded")
 	secrets, err := b.keys(ctx)
@@ -152,6 +143,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if seams.origin == nil {
 		opened.Add(secrets.Close)
 	}
+	certificates := secrets.InUse(on.Root, cfg)
 
 	// Authentication, authorization and admission.
 	policy, err := on.Policy(cfg.Gates())
@@ -167,19 +159,27 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 		return nil, err
 	}
 	opened.Add(authorizers.Close)
-	authenticators := seams.origin.authenticators()
-	if authenticators == nil {
+	var authenticators *methods.Set
+	if o := seams.origin; o != nil {
+		authenticators = o.authenticators
+	} else {
 		if authenticators, err = b.authentication(secrets, authorizers); err != nil {
 			return nil, err
 		}
 		opened.Add(authenticators.Close)
 	}
-	recorded, err := b.flightRecorder()
+	auditor, err := b.auditor()
 	if err != nil {
 		return nil, err
 	}
+	from := &source{base: b, history: past, keys: secrets, authenticators: authenticators, audits: auditor}
+	recorded, err := on.Recorder(measured.Register)
+	if err != nil {
+		return nil, err
+	}
+	filter, wrote := b.recording(recorded)
 	rails := b.guardrails()
-	admit, err := b.admission(ctx, authorizers, rails)
+	admit, directories, err := b.admission(ctx, authorizers, rails)
 	if err != nil {
 		return nil, err
 	}
@@ -187,19 +187,23 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
+	reached := connect.New(kubelets, objects, cfg.Gates()).Connect
+	if seams.origin != nil {
+		reached = forks.Connect
+	}
 	eng := engine.New(engine.Config{
 		Store: stored, Admit: admit, Authorize: authz.Require(authorizers), Types: on.Types, Common: seams.Common,
 		Clock: clk, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix,
 		MinWatch: time.Duration(cfg.MinRequestTimeout) * time.Second, MaxBody: int64(cfg.MaxRequestBodyBytes),
-		Connect: b.connects(connect.New(kubelets, objects, cfg.Gates()).Connect), Log: log, Deprecated: recorded.deprecated(measured), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.of,
-		Wrote:              recorded.wrote(),
+		Connect: reached, Log: log, Deprecated: recorded.TellDeprecated(measured.Deprecated), Metrics: engine.NewMetrics(measured.Registry(), serving.Serves), Transformer: sealed.Of,
+		Wrote:              wrote,
 		UnsafeDelete:       cfg.Gates().Enabled(features.AllowUnsafeMalformedObjectDeletion),
 		PagesAtZero:        !cfg.WatchCache,
 		Shards:             cfg.Gates().Enabled(features.ShardedListAndWatch),
 		NoWatchLists:       cfg.Gates().Off(features.WatchList),
 		CompressWatchLists: cfg.Gates().Enabled(features.WatchListCompression),
-		Past:               history.engine(),
-		Extensions:         cfg.Extensions(), Namespaces: b.namespaces, Rights: rights{authorizers},
+		Past:               past.Engine(),
+		Extensions:         cfg.Extensions(), Namespaces: b.namespaces, Rights: modes.Rights{Set: authorizers},
 		StoreCBOR: cfg.Gates().Enabled(features.CBORServingAndStorage),
 	})
 	services, err := b.allocation(ctx)
@@ -223,130 +227,112 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if err != nil {
 		return nil, err
 	}
-	var custom *crd.Server
-	var flow *flowcontrol.Controller
-	var started *debug.Health
-	var first *controlplane.Bootstrapper
-	backups, err := b.backups()
-	if err != nil {
-		return nil, err
-	}
-	parts := recordedparts.Of(stored, queues, func() *crd.Server { return custom }, func() *flowcontrol.Controller { return flow })
-	if seams.Planes != nil {
-		parts.Planes, parts.PlaneServers = seams.Planes.Stats, seams.Planes.Servers
-	}
-	found := b.findings(recorded, seams.Planes, parts, secrets, backups, func() *flowcontrol.Controller { return flow }, func(ctx context.Context) error { return started.NotReady(ctx) },
-		servers(func() *controlplane.Bootstrapper { return first }))
-	reading := b.recorderResources(recorded, authorizers, parts, found)
-	var s *server
-	reading = append(reading, b.bundles(func() *server { return s })...)
-	reading = append(reading, history.resources(b)...)
-	var copies *forks.Forks
-	reading = append(reading, b.merges(func() *server { return s }, func() *forks.Forks { return copies }, authz.Require(authorizers))...)
-	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	serving.Begin(append(kinds, own...)...)
-	custom = b.customResources(eng)
+	serving.Begin(kinds...)
+	custom := b.customResources(eng)
 	opened.Add(custom.Close)
 	if err := b.ownKinds(eng, custom); err != nil {
 		return nil, err
 	}
-	end := newEnding(b, cut)
-	agg := b.aggregator(secrets, custom, end.gone)
+	end := listener.NewShutdown(on.Root, cut, clk, log)
+	agg := b.aggregator(secrets, custom, end.Gone)
 	opened.Add(agg.Close)
-	others, err := b.peers(eng, secrets, end.gone)
+	others, err := b.peers(eng, secrets, end.Gone)
 	if err != nil {
 		return nil, err
 	}
+	steps := &controlplane.Milestones{}
+	health := controlplane.Health(log, stored, steps, end.Stopping, measured.Checked, clk, cfg.LivezGrace,
+		controlplane.EtcdTimeouts{
+			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(agg.Checks(), sealed.Started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
+	started := &debug.Health{Ready: health.Ready}
+	health.Healthz, health.Ready = append(health.Healthz, sealed.Checks()...), append(health.Ready, sealed.Checks()...) // a restart helps no plugin, and nobody waits for one
+
+	// What tells of all this, and what is made of the whole.
+	flow, flowFilter := b.flowControl()
+	database := &online.Server{Process: on, Plane: cfg, Port: socket != nil, History: past, Registry: measured.Registry()}
+	backups, err := database.Scheduler(&opened)
+	if err != nil {
+		return nil, err
+	}
+	identity := b.identity()
+	parts := b.parts(custom, flow)
+	found := b.findings(recorded, parts, certificates, backups, flow, started.NotReady, identity)
+	reading := recordedparts.Resources(recorded, authorizers, objects, parts, found.Findings)
+	if cfg.Extensions().Has(extensions.History) {
+		reading = append(reading, past.Resources(objects)...)
+	}
+	writing, copies := from.copies(authz.Require(authorizers))
+	reading = append(reading, writing...)
+	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	serving.Begin(own...)
+	agg.Local(serving.Now().GroupVersions())
 	docs, err := b.openAPI(agg, reading)
 	if err != nil {
 		return nil, err
 	}
 
 	// What every request passes.
-	flow = b.flowControl()
-	auditor, err := b.auditor()
-	if err != nil {
-		return nil, err
-	}
 	opened.Add(kubelets.Close) // closed before the audit log, which records their end
-	traces, err := b.tracing(ctx)
+	traced, err := on.Tracing(ctx, &opened)
 	if err != nil {
 		return nil, err
 	}
-	opened.Add(traces.close)
-	steps := &controlplane.Milestones{}
-	health := controlplane.Health(log, stored, steps, end.stopping, measured.Checked, clk, cfg.LivezGrace,
-		controlplane.EtcdTimeouts{
-			Health: cmp.Or(cfg.EtcdHealthTimeout, config.DefaultEtcdTimeout), Ready: cmp.Or(cfg.EtcdReadyTimeout, config.DefaultEtcdTimeout)}, slices.Concat(b.aggregates(agg), sealed.started(), steps.Gated(cfg.Gates()), others.roster.Checks())...)
-	started = &debug.Health{Ready: health.Ready}
-	health.Healthz, health.Ready = append(health.Healthz, sealed.checks()...), append(health.Ready, sealed.checks()...) // a restart helps no plugin, and nobody waits for one
-	room := b.space(history)
-	page := b.console(recorded, room != nil)
-	copies = b.forks(func() *server { return s }, authz.Require(authorizers))
+	room := database.Space()
+	page, pageFilter := b.console(recorded, room != nil)
 	root := (&root{
 		catalog: serving, discovery: b.discovery(agg, others), openapi: docs, health: health,
 		metrics: measured.Handler(on.Root.Profiling, shape), slis: measured.SLIs(), issuer: secrets.Discovery, profiling: on.Root.Profiling, flow: flow,
 		zpages: b.zpages(), version: cfg.VersionInfo(), verbosity: on.Verbosity,
-		rewriter: b.rewriter(sealed), snapshots: b.snapshots(history), space: room, console: page.Console, forks: copies,
+		rewriter: sealed.Rewriter(objects, clk), snapshots: database.Snapshots(), space: room, console: page, forks: copies,
 		exports: seams.Exports, transfers: seams.Transfers,
 	}).begin()
-	versions, untold := b.storageVersions(resources, d.Chosen.Serves)
+	versions, untold := controlplane.TellStorageVersions(cfg.Gates(), &controlplane.StorageVersions{Raw: objects, Client: b.itself,
+		Server: controlplane.IdentityName(on.Hostname()), Resources: resources, Serves: d.Chosen.Serves, Now: clk.Now})
+	var impersonations chain.ImpersonationObserver
+	legacy := cfg.Gates().Off(features.ConstrainedImpersonation)
+	if !legacy { // these metrics came with the gate
+		impersonations = metrics.NewImpersonation(measured.Registry())
+	}
 	handler := chain.New(chain.Config{
-		Handler: root, Page: root.pages.filters, CBOR: cfg.Gates().Enabled(features.CBORServingAndStorage), Extensions: cfg.Extensions(),
-		Authenticator: authn.Measured(page.authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
-		Authorizer:    authz.Measured(page.authorizer(authorizers), measured.Registry(), clk),
-		Impersonator:  authorizers, Impersonations: b.impersonations(), LegacyImpersonation: cfg.Gates().Off(features.ConstrainedImpersonation),
+		Handler: root, Page: root.pages.Filters, CBOR: cfg.Gates().Enabled(features.CBORServingAndStorage), Extensions: cfg.Extensions(),
+		Authenticator: authn.Measured(page.Authenticator(inprocess.Authenticator{Next: authenticators.Authenticator()}), measured.Registry(), clk),
+		Authorizer:    authz.Measured(page.Authorizer(authorizers), measured.Registry(), clk),
+		Impersonator:  authorizers, Impersonations: impersonations, LegacyImpersonation: legacy,
 		WriteError: engine.RefuseRequest, Log: log, Clock: clk, OnPanic: measured.Panicked,
 		RequestTimeout: cfg.RequestTimeout, MaxReading: cfg.MaxReadOnlyInFlight, MaxWriting: cfg.MaxMutatingInFlight,
-		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: proxyHeaders(cfg),
-		InFlight: end.inFlight, Watches: end.watches, SendRetryAfter: end.retryAfter(),
-		Auditor: auditor, FlowControl: flowFilter(flow, cfg), Metrics: measured.Filter, Recorder: recorded.filter(), OnFilter: measured.Filtered, Tracing: traces.filter(), OwnRequests: measured.Self,
-		Console: page.filter(), Untold: untold, Observe: seams.Observe, Intervene: seams.Intervene,
+		CORS: cfg.CORSOrigins(), OriginCheck: cfg.WebSocketOriginCheck, HSTS: cfg.HSTSDirectives, ProxyHeaders: cfg.ProxyHeaders(),
+		InFlight: end.InFlight, Watches: end.Watches, SendRetryAfter: end.RetryAfter(),
+		Auditor: auditor, FlowControl: flowFilter, Metrics: measured.Filter, Recorder: filter, OnFilter: measured.Filtered, Tracing: traced, OwnRequests: measured.Self,
+		Console: pageFilter, Untold: untold, Observe: seams.Observe, Intervene: seams.Intervene,
 		LogAccess: on.Verbosity.LogsAccess, GoawayChance: cfg.GoawayChance, Random: mathrand.Float64,
 	})
 	door.Open(handler)
 
 	// What runs beside requests.
-	first, err = b.firstObjects(eng, secrets, services, agg, steps, health.NotReady, policy)
+	first, err := b.firstObjects(eng, secrets, services, agg, identity, versions, steps, health.NotReady, policy)
 	if err != nil {
 		return nil, err
 	}
-	first.StorageVersions = versions
-	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, custom, agg, flow, services, first, steps, sealed, recorded, parts, found, backups, room, rails, history})
+	signing := secrets
+	if seams.origin.rehearses() {
+		signing = secrets.Public()
+	}
+	work, err := b.work(runnables{copies, stored, others, health.NotReady, authorizers, authenticators, secrets, certificates, custom, agg, flow, first, steps, sealed, recorded, parts, found, database, backups, room, rails, directories, past, b.controllers(signing, docs)})
 	if err != nil {
 		return nil, err
 	}
-	work.controllers = func(ctx context.Context) {
-		if seams.origin.rehearses() {
-			secrets = secrets.Public()
-		}
-		c := controllers.Config{
-			Door: door, Endpoints: serving.Endpoints, Remotes: serving.Remotes, Gates: cfg.Gates(), Election: b.election(),
-			RootCA: secrets.RootCA, Authority: secrets.Authority, Tokens: secrets.Legacy,
-			Schema: func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
-			Store:  stored, Catalog: serving, Objects: objects, Marks: stored, Queues: queues, Clock: clk, Guard: guarded, Log: log,
-		}
-		var wg sync.WaitGroup
-		if cfg.Gates().Enabled(features.CoordinatedLeaderElection) {
-			wg.Go(func() { controllers.RunCoordinated(ctx, c, b.itself, b.coordinatedElection()) })
-		}
-		controllers.Run(ctx, c, cfg.Controllers)
-		wg.Wait()
-	}
-	s = &server{base: b, history: history, keys: secrets, authenticators: authenticators, auditor: auditor, handler: handler, requests: requests, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
+	s := &server{source: from, handler: handler, requests: requests, rootCA: secrets.RootCA, work: work, ending: end, notReady: started.NotReady, closers: opened}
 	if socket != nil {
 		front := http.Handler(handler)
 		if seams.Front != nil {
 			front = seams.Front(handler)
 		}
-		if s.listener, err = b.listener(front, secrets, requests); err != nil {
+		if s.listener, err = listener.New(listener.Config{Root: on.Root, Port: socket, Handler: front, Keys: secrets, Requests: requests,
+			RequestTimeout: cfg.RequestTimeout, Shown: seams.Certificate, HandshakeFailed: measured.HandshakeFailed, Log: log}); err != nil {
 			return nil, err
-		}
-		if seams.Certificate != nil {
-			s.listener.shows(seams.Certificate)
 		}
 	}
 	if secrets.Files != nil {
@@ -359,7 +345,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 // keys returns the keys that the seams bring or the settings name.
 func (b *base) keys(ctx context.Context) (*keys.Keys, error) {
 	if o := b.seams.origin; o != nil {
-		return o.server.keys, nil
+		return o.keys, nil
 	}
 	if b.seams.Keys != nil {
 		return b.seams.Keys(ctx)
@@ -369,35 +355,3 @@ func (b *base) keys(ctx context.Context) (*keys.Keys, error) {
 
 // Transport returns a transport for requests of a user to this server.
 func (s *server) Transport(u user.Info) http.RoundTripper { return s.base.door.Transport(u) }
-
-// Address returns the address on which the server listens; "" if it does not.
-func (s *server) Address() string {
-	if s.listener == nil {
-		return ""
-	}
-	return s.listener.port.Addr().String()
-}
-
-// closeSocket closes a listener, which the HTTP server closes first if it has served.
-func closeSocket(l net.Listener) error {
-	if l == nil {
-		return nil
-	}
-	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
-}
-
-// portOf returns the port of a listener's address.
-func portOf(l net.Listener, on *process.Process) int {
-	if l == nil {
-		return on.Port()
-	}
-	_, p, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.Atoi(p)
-	return n
-}

@@ -44,7 +44,7 @@ func TestServerNames(t *testing.T) {
 		"a.example.com": "a.example.com", "A.Example.com": "a.example.com", "b.example.com": "*.example.com", "b.c.example.com": "",
 		"chosen.test": "other.test", "x.chosen.test": "other.test", "other.test": "", "": "",
 	} {
-		conn, err := tls.Dial("tcp", s.Address(), &tls.Config{InsecureSkipVerify: true, ServerName: name})
+		conn, err := tls.Dial("tcp", s.listener.Address(), &tls.Config{InsecureSkipVerify: true, ServerName: name})
 		if err != nil {
 			t.Fatal(err)
 		}

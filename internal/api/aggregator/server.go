@@ -36,8 +36,6 @@ type Config struct {
 	Store  *store.Cluster
 	// Catalog receives the groups and versions of extension servers.
 	Catalog *catalog.Live
-	// Local are the groups and versions of the built-in kinds.
-	Local []discovery.GroupVersion
 	// Idle says that it will not run, and that nobody waits for it.
 	Idle bool
 	// CustomReady is closed once the catalog has all custom resources from before the start.
@@ -100,7 +98,17 @@ func New(c Config) *Server {
 		v2: make(chan struct{}, 1), silent: log.New(io.Discard, "", 0),
 	}
 	s.copies.New = func() any { return new([copySize]byte) }
-	for _, gv := range c.Local {
+	if !c.Idle { // nobody would ever look at the queue
+		c.Catalog.SettleBy(s.progress.CatchUp)
+		c.Catalog.OnCustom(func(group string) { s.groups.Add(group) })
+	}
+	c.Metrics.registerServices(s)
+	return s
+}
+
+// Local adds the groups and versions of the kinds that this server always has. It is called before Begin and Run.
+func (s *Server) Local(all []discovery.GroupVersion) {
+	for _, gv := range all {
 		if gv.GroupVersion == own {
 			continue // it cannot be claimed
 		}
@@ -108,12 +116,6 @@ func New(c Config) *Server {
 		s.automatic[a.name] = a
 		s.pending[a.name] = true
 	}
-	if !c.Idle { // nobody would ever look at the queue
-		c.Catalog.SettleBy(s.progress.CatchUp)
-		c.Catalog.OnCustom(func(group string) { s.groups.Add(group) })
-	}
-	c.Metrics.registerServices(s)
-	return s
 }
 
 // Run follows the APIServices, and serves what they register, until ctx ends.

@@ -168,7 +168,7 @@ func New() *Live {
 	return l
 }
 
-// Begin adds the resources that always exist. It is called once, before anything is served.
+// Begin adds resources that always exist. It is called before anything is served.
 func (l *Live) Begin(resources ...*Resource) {
 	for _, r := range resources {
 		l.builtin[r.Group] = l.builtin[r.Group] || r.Listed

@@ -87,3 +87,24 @@ func (l *Live) Size(group, resource string) (count, size int64, ok bool) {
 	}
 	return int64(n), bytes / int64(n), true
 }
+
+// Documented returns the built-in resources that are served and their subresources, by the paths of their documents.
+func (c *Catalog) Documented() map[string][]string {
+	all := map[string][]string{}
+	for _, gv := range c.GroupVersions() {
+		if gv.Remote != nil {
+			continue
+		}
+		path := "apis/" + gv.GroupVersion.String()
+		if gv.Group == "" {
+			path = "api/" + gv.Version
+		}
+		for _, r := range gv.Resources() {
+			all[path] = append(all[path], r.Plural)
+			for _, s := range r.Subresources {
+				all[path] = append(all[path], r.Plural+"/"+s.Name)
+			}
+		}
+	}
+	return all
+}

@@ -2,12 +2,16 @@ package catalog
 
 import (
 	"context"
+	"log/slog"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/access/authn/cache"
 	"github.com/kanzen-io/kanzen/internal/access/authn/serviceaccount"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/request"
 )
 
 // Referents returns the newest state of the objects that service account tokens refer to, without decoding a pod for
@@ -64,4 +68,24 @@ func referentOf(obj engine.Object) serviceaccount.Referent {
 		out.Deleted = d.Time
 	}
 	return out
+}
+
+// MarkUsed returns what records in a secret the day when its token was last used. If that fails, the token is still accepted.
+func (o *Raw) MarkUsed(log *slog.Logger) func(ctx context.Context, secret *corev1.Secret, day string) {
+	return func(ctx context.Context, secret *corev1.Secret, day string) {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_, err := o.Update(ctx, schema.GroupResource{Resource: "secrets"}, request.Same(secret), false, func(obj engine.Object) error {
+			labels := obj.GetLabels()
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[serviceaccount.LastUsedLabel] = day
+			obj.SetLabels(labels)
+			return nil
+		})
+		if err != nil {
+			log.Warn("could not write down the use of a service-account token", "namespace", secret.Namespace, "secret", secret.Name, "error", err)
+		}
+	}
 }

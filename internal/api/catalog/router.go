@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kanzen-io/kanzen/internal/api/discovery"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/request/route"
@@ -100,6 +101,25 @@ func (l *Live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		engine.WriteError(w, r, gv, engine.NoPath())
 	default:
 		route.NotFound(w)
+	}
+}
+
+// ServeDocuments serves the discovery documents of everything, of which get returns the current ones, but that of an extension server's group
+// and version: it has that itself.
+func (l *Live) ServeDocuments(get func() *discovery.Set) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if i := request.InfoFrom(r.Context()); i != nil {
+			if s := l.Resolve(r.Context(), i); s.Remote != nil {
+				s.Remote.Handler.ServeHTTP(w, r)
+				return
+			}
+		}
+		found, err := get().Serve(w, r)
+		if err != nil {
+			engine.WriteError(w, r, schema.GroupVersion{}, err)
+		} else if !found {
+			route.NotFound(w)
+		}
 	}
 }
 

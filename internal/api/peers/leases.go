@@ -82,8 +82,11 @@ func subsetsOf(address string) ([]corev1.EndpointSubset, error) {
 	}}, nil
 }
 
-// Keep tells the address of this server from when it is ready until ctx ends.
+// Keep tells the address of this server from when it is ready until ctx ends; a nil Leases tells nothing.
 func (l *Leases) Keep(ctx context.Context, ready func(context.Context) error, clk clock.Clock, log *slog.Logger) {
+	if l == nil {
+		return
+	}
 	pause := func(d time.Duration) bool {
 		select {
 		case <-clk.After(d):

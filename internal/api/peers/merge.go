@@ -8,6 +8,8 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilsort "k8s.io/apimachinery/pkg/util/sort"
+
+	"github.com/kanzen-io/kanzen/internal/api/discovery"
 )
 
 // Merge returns what all servers serve, of which local is this server's part. If the others serve the same in the same order,
@@ -131,4 +133,12 @@ func namesOf[T any](name func(T) string, list []T) []string {
 		out = append(out, name(item))
 	}
 	return out
+}
+
+// Documents adds what the other servers serve to the discovery documents of this one; a nil Roster adds nothing.
+func (p *Roster) Documents(own *discovery.Set) *discovery.Set {
+	if p == nil {
+		return own
+	}
+	return own.With(p)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/kanzen-io/kanzen/internal/observe/findings"
 )
 
 // TestLookBack starts a scheduler where an earlier one has left snapshots.
@@ -18,11 +20,11 @@ func TestLookBack(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		made []time.Time
-		want State
+		want findings.Snapshots
 	}{
-		"none":  {nil, State{}},
-		"fresh": {[]time.Time{now.Add(-60 * time.Hour), now.Add(-12 * time.Hour)}, State{Last: now.Add(-12 * time.Hour)}},
-		"late":  {[]time.Time{now.Add(-60 * time.Hour)}, State{Last: now.Add(-60 * time.Hour), Due: time.Date(2026, 1, 9, 0, 0, 0, 0, time.UTC)}},
+		"none":  {nil, findings.Snapshots{}},
+		"fresh": {[]time.Time{now.Add(-60 * time.Hour), now.Add(-12 * time.Hour)}, findings.Snapshots{Last: now.Add(-12 * time.Hour)}},
+		"late":  {[]time.Time{now.Add(-60 * time.Hour)}, findings.Snapshots{Last: now.Add(-60 * time.Hour), Due: time.Date(2026, 1, 9, 0, 0, 0, 0, time.UTC)}},
 	} {
 		dir := t.TempDir()
 		for _, at := range c.made {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/observe/findings"
 	"github.com/kanzen-io/kanzen/internal/store/etcd"
 )
 
@@ -48,29 +49,17 @@ type Scheduler struct {
 	took                   prometheus.Histogram
 
 	mu    sync.Mutex
-	state State // guarded by mu
+	state findings.Snapshots // guarded by mu
 }
 
-// State is how the scheduled snapshots do.
-type State struct {
-	// Last is when the newest one was made, by this server or before it; Failed is when the newest attempt failed, with its error, if it did.
-	Last, Failed time.Time
-	Err          error
-	// KeysErr is why the newest snapshot has no keys, since Keyless; nil: it has, or none were asked for.
-	Keyless time.Time
-	KeysErr error
-	// Due is when the newest attempt was to begin.
-	Due time.Time
-}
-
-// State returns how the scheduled snapshots do.
-func (s *Scheduler) State() State {
+// State returns how the scheduled snapshots do, as findings tell it.
+func (s *Scheduler) State() findings.Snapshots {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-func (s *Scheduler) set(change func(*State)) {
+func (s *Scheduler) set(change func(*findings.Snapshots)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.state)
@@ -128,7 +117,7 @@ func (s *Scheduler) lookBack(ctx context.Context) {
 	if last.IsZero() {
 		return
 	}
-	s.set(func(st *State) {
+	s.set(func(st *findings.Snapshots) {
 		st.Last = last
 		if due := s.When.Next(last); due.Before(s.Clock.Now()) {
 			st.Due = due
@@ -138,7 +127,7 @@ func (s *Scheduler) lookBack(ctx context.Context) {
 
 func (s *Scheduler) attempt(ctx context.Context) {
 	began := s.Clock.Now()
-	s.set(func(st *State) { st.Due = began })
+	s.set(func(st *findings.Snapshots) { st.Due = began })
 	name := nameAt(began)
 	f, err := s.take(ctx, name)
 	if ctx.Err() != nil {
@@ -148,12 +137,12 @@ func (s *Scheduler) attempt(ctx context.Context) {
 	s.took.Observe(took.Seconds())
 	if err != nil {
 		s.failed.Inc()
-		s.set(func(st *State) { st.Failed, st.Err = began, err })
+		s.set(func(st *findings.Snapshots) { st.Failed, st.Error = began, err.Error() })
 		s.Log.Error("a scheduled snapshot failed", "name", name, "error", err)
 		return
 	}
 	s.taken.Inc()
-	s.set(func(st *State) { st.Last, st.Err = began, nil })
+	s.set(func(st *findings.Snapshots) { st.Last, st.Error = began, "" })
 	s.last.Set(float64(began.Unix()))
 	s.bytes.Set(float64(f.Bytes))
 	s.Log.Info("a scheduled snapshot was made", "name", name, "bytes", f.Bytes, "revision", f.Revision, "keys", len(f.Entries), "took", took)
@@ -208,11 +197,13 @@ func (s *Scheduler) seal(path string) bool {
 		s.keyless.Inc()
 		s.Log.Error("a scheduled snapshot has no keys: they could not be sealed", "error", err)
 	}
-	s.set(func(st *State) {
-		if err != nil && st.KeysErr == nil {
+	s.set(func(st *findings.Snapshots) {
+		if err != nil && st.KeysError == "" {
 			st.Keyless = s.Clock.Now()
 		}
-		st.KeysErr = err
+		if st.KeysError = ""; err != nil {
+			st.KeysError = err.Error()
+		}
 	})
 	return err == nil
 }

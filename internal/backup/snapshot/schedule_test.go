@@ -203,7 +203,7 @@ func TestSchedulerKeys(t *testing.T) {
 				t.Fatalf("%s has %v, %v; want %v: %s", place, names, err, want, log)
 			}
 		}
-		if st := s.State(); st.Last != clk.Now() || st.Err != nil || (st.KeysErr == nil) != keys {
+		if st := s.State(); st.Last != clk.Now() || st.Error != "" || (st.KeysError == "") != keys {
 			t.Errorf("%+v", st)
 		}
 	}

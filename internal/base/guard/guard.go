@@ -1,4 +1,4 @@
-// Package guard keeps a panic in background work from ending the process: it logs the panic with its stack, counts it,
+// Package guard keeps a panic in background work, alone or in groups (group.go), from ending the process: it logs the panic with its stack, counts it,
 // and continues. Requests have their own filter for this (chain.Recover).
 package guard
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"slices"
+
+	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
 // Count is a Roster without leases: every server adds itself to the endpoints. If these are more than the number of
@@ -13,6 +15,19 @@ type Count struct {
 	servers int
 	ip      string
 	joined  bool
+}
+
+// NewRoster returns the roster of a kind (--endpoint-reconciler-type); nil: there is none, or the address of this server is not for endpoints,
+// which must not have loopback addresses.
+func NewRoster(kind string, e *engine.Engine, address net.IP, servers int) (Roster, error) {
+	switch {
+	case address == nil || address.IsLoopback():
+	case kind == "lease":
+		return NewLeases(e, address)
+	case kind == "master-count":
+		return NewCount(servers, address), nil
+	}
+	return nil, nil
 }
 
 // NewCount creates the roster for one of a number of servers, which has the given address.

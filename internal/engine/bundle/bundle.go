@@ -77,7 +77,7 @@ var ErrUnsettled = errors.New("controllers were not done in time")
 type ForkOptions struct {
 	// Rehearsal has webhooks called as for dry runs.
 	Rehearsal bool
-	// Audit takes the audit events of its requests, and Changes what they have changed; nil: nobody wants to know.
+	// Audit takes the audit events of its requests, and Changes what they have changed; nil: that is not recorded.
 	Audit   func(...*auditv1.Event)
 	Changes func(...request.Change)
 }

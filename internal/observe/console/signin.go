@@ -32,6 +32,22 @@ type Authenticator struct {
 	Next    authn.Authenticator
 }
 
+// Authenticator returns next for the console, too; for nil it is next.
+func (c *Console) Authenticator(next authn.Authenticator) authn.Authenticator {
+	if c == nil {
+		return next
+	}
+	return Authenticator{Console: c, Next: next}
+}
+
+// Authorizer returns next for the console, too; for nil it is next.
+func (c *Console) Authorizer(next authz.Authorizer) authz.Authorizer {
+	if c == nil {
+		return next
+	}
+	return Authorizer{Next: next}
+}
+
 // Authenticate is part of authn.Authenticator.
 func (a Authenticator) Authenticate(r *http.Request) (user.Info, bool, error) {
 	what := askedFrom(r.Context())

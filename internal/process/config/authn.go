@@ -124,6 +124,15 @@ func (c *Plane) FrontProxy() (headers authn.HeaderNames, names []string) {
 	return headers, names
 }
 
+// ProxyHeaders are the names of the headers in which a front proxy sends its users, also where none is known.
+func (c *Plane) ProxyHeaders() authn.HeaderNames {
+	if c.RequestHeaderCAFile == "" {
+		return authn.StandardHeaders()
+	}
+	headers, _ := c.FrontProxy()
+	return headers
+}
+
 // overlap reports whether two files have a certificate in common. Files that cannot be read are reported elsewhere.
 func overlap(a, b string) bool {
 	in := map[string]bool{}

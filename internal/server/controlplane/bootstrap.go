@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/access/authz/bootstrap"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
@@ -69,8 +71,9 @@ type Bootstrapper struct {
 	// Range keeps the default range of service addresses.
 	Range *DefaultRange
 	// Made says that everything is there, but perhaps the settings for extension servers, so that nothing is looked at.
-	Made bool
-	Now  func() time.Time
+	Made  bool
+	Clock clock.Clock
+	Log   *slog.Logger
 
 	left tasks
 }
@@ -294,7 +297,7 @@ func reconcile[T engine.Object](b *Bootstrapper, resource string, wanted T, f fu
 // the creation of this object. A date that is none begins anew.
 func (b *Bootstrapper) tokenTracking(ctx context.Context) error {
 	const name, since = "kube-apiserver-legacy-service-account-token-tracking", "since"
-	configMaps, today := schema.GroupResource{Resource: "configmaps"}, b.Now().UTC().Format(time.DateOnly)
+	configMaps, today := schema.GroupResource{Resource: "configmaps"}, b.Clock.Now().UTC().Format(time.DateOnly)
 	ep, err := b.Endpoint(configMaps)
 	if err != nil {
 		return err

@@ -21,6 +21,17 @@ type Milestone struct{ done atomic.Bool }
 // Set marks the step as done.
 func (m *Milestone) Set() { m.done.Store(true) }
 
+// SetAfter returns what sets it when ready is closed.
+func (m *Milestone) SetAfter(ready <-chan struct{}) func(ctx context.Context) {
+	return func(ctx context.Context) {
+		select {
+		case <-ready:
+			m.Set()
+		case <-ctx.Done():
+		}
+	}
+}
+
 func (m *Milestone) test(context.Context) error {
 	if m.done.Load() {
 		return nil

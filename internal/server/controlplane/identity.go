@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"strings"
@@ -18,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
+	"github.com/kanzen-io/kanzen/internal/base/version"
 	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
+	"github.com/kanzen-io/kanzen/internal/observe/findings"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -148,17 +151,9 @@ func (i *Identity) collect(ctx context.Context) error {
 	return nil
 }
 
-// Server is an API server, as its lease tells.
-type Server struct {
-	Name, Host string
-	Settings   map[string]string
-	// Renewed is when it last showed that it is alive; of this server, when it began.
-	Renewed time.Time
-}
-
 // Servers returns this server and the others that tell their settings.
-func (i *Identity) Servers(ctx context.Context) (itself Server, others []Server) {
-	itself = Server{i.name, i.host, i.settings, i.began}
+func (i *Identity) Servers(ctx context.Context) (itself findings.Server, others []findings.Server) {
+	itself = findings.Server{Name: i.name, Host: i.host, Settings: i.settings, Seen: i.began}
 	objs, err := i.SeenList(ctx, leases, metav1.NamespaceSystem)
 	if err != nil {
 		return itself, nil
@@ -168,7 +163,7 @@ func (i *Identity) Servers(ctx context.Context) (itself Server, others []Server)
 		if !ok || l.Labels[identityLabel] != "kube-apiserver" || l.Name == i.name || l.Annotations[settingsOf] == "" || l.Spec.RenewTime == nil || i.now().Sub(l.Spec.RenewTime.Time) > identitySilence {
 			continue
 		}
-		others = append(others, Server{l.Name, l.Labels[corev1.LabelHostname], read(l.Annotations[settingsOf]), l.Spec.RenewTime.Time})
+		others = append(others, findings.Server{Name: l.Name, Host: l.Labels[corev1.LabelHostname], Settings: read(l.Annotations[settingsOf]), Seen: l.Spec.RenewTime.Time})
 	}
 	return itself, others
 }
@@ -187,6 +182,26 @@ func read(text string) map[string]string {
 	for part := range strings.SplitSeq(text, ",") {
 		if name, value, ok := strings.Cut(part, "="); ok && len(name) <= maxSetting && len(value) <= maxSetting {
 			settings[name] = value
+		}
+	}
+	return settings
+}
+
+// sharedFlags must be the same in all servers of a cluster: a client sees one API, whichever answers.
+func sharedFlags() []string {
+	return []string{"allow-privileged", "api-audiences", "authorization-mode", "default-not-ready-toleration-seconds",
+		"default-unreachable-toleration-seconds", "disable-admission-plugins", "emulated-version", "enable-admission-plugins", "enable-bootstrap-token-auth",
+		"etcd-prefix", "event-ttl", "extensions", "feature-gates", "runtime-config", "service-account-extend-token-expiration", "service-account-issuer",
+		"service-cluster-ip-range", "service-node-port-range", "storage-media-type"}
+}
+
+// SharedSettings are the version and what those of flags are set to that must be the same in all servers. Who may read leases may not therefore read flags, so these are hashes.
+func SharedSettings(flags map[string]string) map[string]string {
+	settings := map[string]string{findings.VersionSetting: version.Kanzen}
+	for _, name := range sharedFlags() {
+		if value, ok := flags[name]; ok {
+			sum := sha256.Sum256([]byte(name + "=" + value))
+			settings[name] = hex.EncodeToString(sum[:4])
 		}
 	}
 	return settings

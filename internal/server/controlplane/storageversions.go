@@ -16,8 +16,10 @@ import (
 	"github.com/kanzen-io/kanzen/internal/api/builtin/apiserverinternal"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
 	"github.com/kanzen-io/kanzen/internal/api/discovery"
+	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
+	"github.com/kanzen-io/kanzen/internal/object/features"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -40,6 +42,15 @@ type StorageVersions struct {
 	// untold are the resources that have not been told yet, with the last error; nil: none was tried. Guarded by mu.
 	untold map[schema.GroupResource]error
 	all    atomic.Bool // all of them have been told
+}
+
+// TellStorageVersions begins to tell others how a server stores resources; untold is what it has not told yet. Both nil: the gates are off.
+func TellStorageVersions(gates features.Set, v *StorageVersions) (_ *StorageVersions, untold chain.Untold) {
+	if !gates.Enabled(features.StorageVersionAPI) || !gates.Enabled(features.APIServerIdentity) {
+		return nil, nil
+	}
+	v.Expect()
+	return v, v.Untold
 }
 
 // Untold reports whether a resource has not been told yet, and the last error. A resource in several groups is told once.

@@ -113,43 +113,45 @@ func mediaType(path string) string {
 	return "application/json"
 }
 
-// Acceptable reports whether a client accepts the media type of the document it requests.
-func Acceptable(r *http.Request) bool {
+// acceptable returns an error for a client that does not accept the media type of the document it requests.
+func acceptable(r *http.Request) error {
 	accept := r.Header.Get("Accept")
 	if accept == "" {
-		return true
+		return nil
 	}
 	kind, sub, _ := strings.Cut(mediaType(r.URL.Path), "/")
-	return slices.ContainsFunc(goautoneg.ParseAccept(accept), func(a goautoneg.Accept) bool {
+	if slices.ContainsFunc(goautoneg.ParseAccept(accept), func(a goautoneg.Accept) bool {
 		return (a.Type == "*" || a.Type == kind) && (a.SubType == "*" || a.SubType == sub)
-	})
-}
-
-// NotAcceptable returns the error for a client that does not.
-func NotAcceptable(path string) error {
+	}) {
+		return nil
+	}
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-		Message: "406: Not Acceptable\n\nAvailable representations: " + mediaType(path),
+		Message: "406: Not Acceptable\n\nAvailable representations: " + mediaType(r.URL.Path),
 	}}
 }
 
-// ServeConfiguration serves ConfigurationPath.
-func (d *Discovery) ServeConfiguration(w http.ResponseWriter, _ *http.Request) {
-	d.serve(w, ConfigurationPath, func(made *documents) []byte { return made.configuration })
+// ServeConfiguration serves ConfigurationPath. With an error nothing has been written.
+func (d *Discovery) ServeConfiguration(w http.ResponseWriter, r *http.Request) error {
+	return d.serve(w, r, ConfigurationPath, func(made *documents) []byte { return made.configuration })
 }
 
-// ServeKeys serves JWKSPath.
-func (d *Discovery) ServeKeys(w http.ResponseWriter, _ *http.Request) {
-	d.serve(w, JWKSPath, func(made *documents) []byte { return made.keys })
+// ServeKeys serves JWKSPath. With an error nothing has been written.
+func (d *Discovery) ServeKeys(w http.ResponseWriter, r *http.Request) error {
+	return d.serve(w, r, JWKSPath, func(made *documents) []byte { return made.keys })
 }
 
-func (d *Discovery) serve(w http.ResponseWriter, path string, part func(*documents) []byte) {
+func (d *Discovery) serve(w http.ResponseWriter, r *http.Request, path string, part func(*documents) []byte) error {
+	if err := acceptable(r); err != nil {
+		return err
+	}
 	made, err := d.documents()
 	if err != nil {
 		http.Error(w, "the issuer's keys cannot be published", http.StatusInternalServerError)
-		return
+		return nil
 	}
 	w.Header().Set("Content-Type", mediaType(path))
 	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", made.by.age))
 	_, _ = w.Write(part(made)) // the client may have closed the connection
+	return nil
 }

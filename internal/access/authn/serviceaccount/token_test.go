@@ -9,6 +9,7 @@ import (
 	"crypto/rsa"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
@@ -488,13 +489,17 @@ func TestDiscovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	d.ServeConfiguration(w, nil)
+	if err := d.ServeConfiguration(w, httptest.NewRequest(http.MethodGet, ConfigurationPath, nil)); err != nil {
+		t.Error(err)
+	}
 	if want := `{"issuer":"https://kubernetes.default.svc","jwks_uri":"https://192.0.2.1:6443/openid/v1/jwks","response_types_supported":["id_token"],` +
 		`"subject_types_supported":["public"],"id_token_signing_alg_values_supported":["ES256"]}`; w.Body.String() != want {
 		t.Errorf("configuration %s", w.Body)
 	}
 	w = httptest.NewRecorder()
-	d.ServeKeys(w, nil)
+	if err := d.ServeKeys(w, httptest.NewRequest(http.MethodGet, JWKSPath, nil)); err != nil {
+		t.Error(err)
+	}
 	if w.Header().Get("Content-Type") != "application/jwk-set+json" || !strings.Contains(w.Body.String(), `"kid":"`+f.keys.all[0].KeyID+`"`) || strings.Contains(w.Body.String(), `"d":`) {
 		t.Errorf("keys %s", w.Body)
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/kanzen-io/kanzen/internal/access/authz/rbac"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -26,6 +27,29 @@ type Deps struct {
 	ConfirmNoEscalation func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error
 	// RulesOf returns the rules of a role in a namespace, or a NotFound error.
 	RulesOf func(ctx context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
+}
+
+// By returns what lets authorizers decide: require returns an error if the context's user may not do what a request describes, and index has
+// the rules.
+func By(require func(ctx context.Context, i *request.Info) error, index *rbac.Index) Deps {
+	may := func(ctx context.Context, verb, group, resource, namespace, name string) bool {
+		return require(ctx, &request.Info{IsResource: true, Verb: verb, Group: group, Version: "*", Resource: resource, Namespace: namespace, Name: name}) == nil
+	}
+	return Deps{
+		MayEscalate: func(ctx context.Context, resource, namespace, name string) bool {
+			return may(ctx, "escalate", rbacv1.GroupName, resource, namespace, name)
+		},
+		MayBind: func(ctx context.Context, ref rbacv1.RoleRef, namespace string) bool {
+			resource := map[string]string{"ClusterRole": "clusterroles", "Role": "roles"}[ref.Kind]
+			return may(ctx, "bind", ref.APIGroup, resource, namespace, ref.Name)
+		},
+		ConfirmNoEscalation: func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error {
+			return index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)
+		},
+		RulesOf: func(_ context.Context, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+			return index.RoleRules(ref, namespace)
+		},
+	}
 }
 
 // kept ends a write that acquired nothing.

@@ -23,8 +23,8 @@ import (
 // datastoreTimeout bounds what an etcd is asked.
 const datastoreTimeout = 3 * time.Second
 
-// Of returns what tells the state of parts. Those that are made later are told by funcs.
-func Of(stored *store.Cluster, queues *queue.Metrics, custom func() *crd.Server, flow func() *flowcontrol.Controller) recorder.Parts {
+// Of returns what tells the state of parts. flow nil: requests are only counted.
+func Of(stored *store.Cluster, queues *queue.Metrics, custom *crd.Server, flow *flowcontrol.Controller) recorder.Parts {
 	return recorder.Parts{
 		Views: func() []*v1alpha1.View {
 			all := stored.Views()
@@ -55,14 +55,13 @@ func Of(stored *store.Cluster, queues *queue.Metrics, custom func() *crd.Server,
 			return out
 		},
 		PriorityLevels: func() []*v1alpha1.PriorityLevel {
-			c := flow()
-			if c == nil {
+			if flow == nil {
 				return nil
 			}
-			return each(c.Levels(), shownLevel, nil)
+			return each(flow.Levels(), shownLevel, nil)
 		},
 		Definitions: func() []*v1alpha1.Definition {
-			all := custom().States()
+			all := custom.States()
 			slices.SortStableFunc(all, func(a, b crd.State) int {
 				return cmp.Or(cmp.Compare(b.View.Bytes, a.View.Bytes), cmp.Compare(b.Bytes, a.Bytes))
 			})

@@ -1,4 +1,4 @@
-package server
+package dynamicadmission
 
 import (
 	"context"
@@ -7,11 +7,9 @@ import (
 
 	"github.com/kanzen-io/kanzen/internal/api/builtin/admissionregistration"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/manifest"
-	"github.com/kanzen-io/kanzen/internal/engine/admission/plugin"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/policy"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/webhook"
 	"github.com/kanzen-io/kanzen/internal/object/features"
-	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 )
 
 // webhookKinds are the kinds that configure plugins.
@@ -19,22 +17,22 @@ var webhookKinds = map[string]string{
 	webhook.MutatingName: "MutatingWebhookConfiguration", webhook.ValidatingName: "ValidatingWebhookConfiguration",
 }
 
-// manifests loads the manifests of a plugin, webhooks or policies, which work keeps up to date. It returns nil if the plugin's configuration names no directory.
-func (b *base) manifests(ctx context.Context, name, path, what string) (*manifest.Directory, error) {
-	if err := manifest.CheckPath(path, b.cfg.Gates().Enabled(features.ManifestBasedAdmissionControlConfig)); err != nil {
+// manifests loads the manifests of a plugin, webhooks or policies. It returns nil if the plugin's configuration names no directory.
+func (c *Config) manifests(ctx context.Context, p *Plugins, name, path, what string) (*manifest.Directory, error) {
+	if err := manifest.CheckPath(path, c.Gates.Enabled(features.ManifestBasedAdmissionControlConfig)); err != nil {
 		return nil, fmt.Errorf("couldn't init admission plugin %q: %w", name, err)
 	}
 	if path == "" {
 		return nil, nil
 	}
 	d, err := manifest.Load(ctx, manifest.Config{
-		Plugin: name, Kinds: manifestKinds(name), Path: path, Registry: b.metrics.Registry(), Server: controlplane.IdentityName(b.process.Hostname()),
-		Clock: b.process.Clock, Log: b.log,
+		Plugin: name, Kinds: manifestKinds(name), Path: path, Registry: c.Registry, Server: c.Server,
+		Clock: c.Clock, Log: c.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("failed to initialize admission plugin %q: failed to load static %s manifests from %q: %w", name, what, path, err)
 	}
-	b.directories = append(b.directories, d)
+	p.Directories = append(p.Directories, d)
 	return d, nil
 }
 
@@ -51,10 +49,4 @@ func manifestKinds(name string) (kinds []manifest.Kind) {
 		}
 	}
 	return kinds
-}
-
-// enabled says whether an admission plugin is.
-func (b *base) enabled(name string) bool {
-	enable, disable := b.cfg.AdmissionPlugins()
-	return plugin.Enabled(name, enable, disable)
 }

@@ -1,4 +1,5 @@
-package server
+// Package listener is the port of a server: HTTP over TLS in front of the chain, and how it is closed while requests are under way.
+package listener
 
 import (
 	"context"
@@ -6,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	stdlog "log"
+	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
@@ -33,51 +36,72 @@ const (
 	defaultStreams = 100
 )
 
-// listener serves the chain over TLS.
-type listener struct {
+// Config is what a listener needs.
+type Config struct {
+	Root *config.Process
+	// Port is closed by the listener.
+	Port    net.Listener
+	Handler http.Handler
+	Keys    *keys.Keys
+	// Requests is the parent of all requests' contexts.
+	Requests context.Context
+	// RequestTimeout is how long the chain lets a request take.
+	RequestTimeout time.Duration
+	// Shown is the certificate that is shown to a client; nil: that of Keys. Optional.
+	Shown func(*tls.ClientHelloInfo) *tls.Certificate
+	// HandshakeFailed is told of each failed handshake.
+	HandshakeFailed func()
+	Log             *slog.Logger
+}
+
+// Listener serves the chain over TLS.
+type Listener struct {
 	*http.Server
 	port net.Listener
 }
 
-// listener makes the HTTP server in front of the chain. The context requests is
-// the parent of all requests' contexts.
-func (b *base) listener(handler http.Handler, k *keys.Keys, requests context.Context) (*listener, error) {
-	secure, err := b.tlsConfig(k)
+// New makes the HTTP server in front of the chain.
+func New(c Config) (*Listener, error) {
+	root := c.Root
+	secure, err := tlsConfig(root, c.Keys)
 	if err != nil {
 		return nil, err
+	}
+	if c.Shown != nil {
+		secure.GetCertificate = shown(c.Shown, secure.GetCertificate)
 	}
 	// This bounds what net/http reads and writes outside of the handler: the
 	// unread rest of a body, the end of an answer. The chain lifts it for
 	// long-running requests.
-	whole := b.cfg.RequestTimeout + chain.Grace
+	whole := c.RequestTimeout + chain.Grace
 	srv := &http.Server{
-		Handler:           handler,
-		BaseContext:       func(net.Listener) context.Context { return requests },
+		Handler:           c.Handler,
+		BaseContext:       func(net.Listener) context.Context { return c.Requests },
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       whole,
 		WriteTimeout:      whole,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    1 << 20,
-		ErrorLog:          stdlog.New(&serverErrors{b.log, b.metrics}, "", 0),
+		ErrorLog:          stdlog.New(&serverErrors{c.Log, c.HandshakeFailed}, "", 0),
 		TLSConfig:         secure,
 	}
-	if b.root.Console {
+	if root.Console {
 		srv.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return console.WithConnection(ctx) }
 	}
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
-	l := &listener{srv, b.socket}
-	if b.root.DisableHTTP2 {
+	l := &Listener{srv, c.Port}
+	if root.DisableHTTP2 {
 		return l, nil
 	}
 	srv.Protocols.SetHTTP2(true)
-	streams := b.root.HTTP2MaxStreams
+	streams := root.HTTP2MaxStreams
 	if streams <= 0 {
 		streams = defaultStreams
 	}
 	srv.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams: streams,
-		WriteByteTimeout:     min(stuckTimeout, b.cfg.RequestTimeout),
+		WriteByteTimeout:     min(stuckTimeout, c.RequestTimeout),
 		// Windows for the uploads of one stream and of a connection: most
 		// bodies fit without waiting for a window update.
 		MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 16 << 20,
@@ -86,16 +110,16 @@ func (b *base) listener(handler http.Handler, k *keys.Keys, requests context.Con
 }
 
 // tlsConfig returns the TLS settings of the listener.
-func (b *base) tlsConfig(k *keys.Keys) (*tls.Config, error) {
-	minVersion, err := config.TLSVersion(b.root.TLSMinVersion)
+func tlsConfig(root *config.Process, k *keys.Keys) (*tls.Config, error) {
+	minVersion, err := config.TLSVersion(root.TLSMinVersion)
 	if err != nil {
 		return nil, err
 	}
-	suites, err := config.CipherSuites(b.root.TLSCipherSuites)
+	suites, err := config.CipherSuites(root.TLSCipherSuites)
 	if err != nil {
 		return nil, err
 	}
-	curves, err := config.CurvePreferences(b.root.TLSCurvePreferences)
+	curves, err := config.CurvePreferences(root.TLSCurvePreferences)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +128,11 @@ func (b *base) tlsConfig(k *keys.Keys) (*tls.Config, error) {
 		GetCertificate: k.Certificate,
 		NextProtos:     []string{"h2", "http/1.1"},
 	}
-	if b.root.DisableHTTP2 {
+	if root.DisableHTTP2 {
 		c.NextProtos = []string{"http/1.1"}
 	}
 	switch {
-	case b.root.Planes:
+	case root.Planes:
 		c.ClientAuth = tls.RequestClientCert // of any authority: each plane has its own
 	case k.ClientCA != nil || k.RequestHeaderCA != nil:
 		c.ClientAuth = tls.RequestClientCert // verified by the authenticators
@@ -117,10 +141,9 @@ func (b *base) tlsConfig(k *keys.Keys) (*tls.Config, error) {
 	return c, nil
 }
 
-// shows has some clients be shown another certificate than that of the settings.
-func (l *listener) shows(some func(*tls.ClientHelloInfo) *tls.Certificate) {
-	others := l.TLSConfig.GetCertificate
-	l.TLSConfig.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+// shown returns a certificate that is shown to some clients; the others are shown another one.
+func shown(some func(*tls.ClientHelloInfo) *tls.Certificate, others func(*tls.ClientHelloInfo) (*tls.Certificate, error)) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if c := some(hello); c != nil {
 			return c, nil
 		}
@@ -128,11 +151,36 @@ func (l *listener) shows(some func(*tls.ClientHelloInfo) *tls.Certificate) {
 	}
 }
 
-// serve serves until the listener is closed.
-func (l *listener) serve() error {
+// Address returns the address on which it listens; "" if there is no listener.
+func (l *Listener) Address() string {
+	if l == nil {
+		return ""
+	}
+	return l.port.Addr().String()
+}
+
+// Serve serves until the listener is closed.
+func (l *Listener) Serve() error {
 	err := l.ServeTLS(l.port, "", "")
 	if err == nil || errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
 	return fmt.Errorf("serve: %w", err)
+}
+
+// serverErrors receives the log of the HTTP server. It has errors of connections, which clients
+// cause, so they are logged for debugging only.
+type serverErrors struct {
+	log             *slog.Logger
+	handshakeFailed func()
+}
+
+// Write is part of io.Writer.
+func (e *serverErrors) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	if strings.Contains(text, "TLS handshake error") {
+		e.handshakeFailed()
+	}
+	e.log.Debug(text)
+	return len(line), nil
 }

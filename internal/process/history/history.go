@@ -1,4 +1,6 @@
-package server
+// Package history is what a server keeps of objects beyond the compaction of the log: of the settings, and as the store, the engine and the API
+// have it.
+package history
 
 import (
 	"context"
@@ -16,42 +18,40 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/api/builtin"
 	"github.com/kanzen-io/kanzen/internal/api/catalog"
+	"github.com/kanzen-io/kanzen/internal/base/guard"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 	historyv1 "github.com/kanzen-io/kanzen/internal/engine/history/v1"
-	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/process/config"
-	"github.com/kanzen-io/kanzen/internal/request/extensions"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/past"
 	"github.com/kanzen-io/kanzen/internal/store/past/replica"
 )
 
-// This file wires what is kept of objects beyond the log's compaction.
-
-// history is the past of this server's objects; it is nil if none is kept.
-type history struct {
+// History is the past of a server's objects; it is nil if none is kept.
+type History struct {
 	*past.Past
 	replica *replica.Replica // that the servers of an etcd share; nil: there is none
 }
 
-func newHistory(cfg *config.Plane, on *process.Process) *history {
-	root := on.Root
+// New makes the history of the control plane at the root of a process, whose keys have a prefix in db. hostname is that of the server.
+func New(root *config.Process, db store.DB, prefix, hostname string, clk clock.WithTicker, log *slog.Logger) *History {
 	if root.History <= 0 || root.DataDir == "" {
 		return nil
 	}
-	c := past.Config{Dir: filepath.Join(root.DataDir, "history"), Log: on.DB, Near: !root.SharesEtcd(), Prefix: cfg.KeyPrefix(), Age: agesOf(root), Bytes: root.HistorySize, Clock: on.Clock, Logger: on.Log}
+	c := past.Config{Dir: filepath.Join(root.DataDir, "history"), Log: db, Near: !root.SharesEtcd(), Prefix: prefix, Age: agesOf(root), Bytes: root.HistorySize, Clock: clk, Logger: log}
 	if !root.SharesEtcd() || root.HistoryEtcdSize == 0 {
-		return &history{Past: past.New(c)}
+		return &History{Past: past.New(c)}
 	}
 	kinds := slices.Sorted(slices.Values(root.HistoryKinds))
-	copies := replica.New(replica.Config{DB: on.DB, Prefix: "/kanzen/history" + cfg.KeyPrefix(), Kept: strings.Join(append(kinds, root.History.String()), ","),
-		Age: root.History, Bytes: root.HistoryEtcdSize, Server: on.Hostname() + "_" + uuid.NewString(), Clock: on.Clock, Log: on.Log})
+	copies := replica.New(replica.Config{DB: db, Prefix: "/kanzen/history" + prefix, Kept: strings.Join(append(kinds, root.History.String()), ","),
+		Age: root.History, Bytes: root.HistoryEtcdSize, Server: hostname + "_" + uuid.NewString(), Clock: clk, Log: log})
 	c.Restore = copies.Restore
-	h := &history{Past: past.New(c), replica: copies}
+	h := &History{Past: past.New(c), replica: copies}
 	copies.Of(h.Past)
 	return h
 }
@@ -93,8 +93,8 @@ func agesOf(root *config.Process) func(kind string) time.Duration {
 	}
 }
 
-// moment is the revision that a text stands for. Without a history only revisions are known. Errors: those of past.Past.Asked.
-func (h *history) moment(at string) (int64, error) {
+// Moment is the revision that a text stands for. Without a history only revisions are known. Errors: those of past.Past.Asked.
+func (h *History) Moment(at string) (int64, error) {
 	if h != nil {
 		return h.Asked(at)
 	}
@@ -105,8 +105,8 @@ func (h *history) moment(at string) (int64, error) {
 	return rev, nil
 }
 
-// refuse is engine.RefusePast for who asks for everything as of a moment: it says from when on that is known.
-func (h *history) refuse(at string, err error) error {
+// Refuse is engine.RefusePast for who asks for everything as of a moment: it says from when on that is known.
+func (h *History) Refuse(at string, err error) error {
 	if !errors.Is(err, store.ErrCompacted) || h == nil {
 		return engine.RefusePast(at, err)
 	}
@@ -121,45 +121,45 @@ func (h *history) refuse(at string, err error) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("at: %s does not reach back to %s: it begins at revision %d, %s", of, at, rev, since.Format(time.RFC3339)))
 }
 
-// store is what the store has of it.
-func (h *history) store() store.Past {
+// Store is what the store has of it.
+func (h *History) Store() store.Past {
 	if h == nil {
 		return nil
 	}
 	return h.Past
 }
 
-// engine is what the engine has of it.
-func (h *history) engine() engine.Past {
+// Engine is what the engine has of it.
+func (h *History) Engine() engine.Past {
 	if h == nil {
 		return nil
 	}
 	return h.Past
 }
 
-// work is what runs for it. A history that cannot go on is no reason to end the server.
-func (h *history) work(log *slog.Logger) []task {
+// Tasks are what runs for it. A history that cannot go on is no reason to end the server.
+func (h *History) Tasks(log *slog.Logger) []guard.Task {
 	if h == nil {
 		return nil
 	}
-	tasks := []task{
-		{"history", quietly(func(ctx context.Context) {
+	tasks := []guard.Task{
+		guard.Quiet("history", func(ctx context.Context) {
 			if err := h.Run(ctx); err != nil && ctx.Err() == nil {
 				log.Error("the history of objects is not recorded any more; to begin a new one, stop the server and move its directory away", "directory", h.Dir, "error", err)
 			}
 			<-ctx.Done()
-		})},
-		{"upkeep of the history", quietly(h.Maintain)},
+		}),
+		guard.Quiet("upkeep of the history", h.Maintain),
 	}
 	if h.replica != nil {
-		tasks = append(tasks, task{"replica of the history", quietly(h.replica.Run)})
+		tasks = append(tasks, guard.Quiet("replica of the history", h.replica.Run))
 	}
 	return tasks
 }
 
-// resources are those by which the history is deleted; nil: none is kept, or nobody can ask for it.
-func (h *history) resources(b *base) []*engine.Resource {
-	if h == nil || !b.cfg.Extensions().Has(extensions.History) {
+// Resources are those by which the history is deleted; none is kept: none.
+func (h *History) Resources(objects *catalog.Raw) []*engine.Resource {
+	if h == nil {
 		return nil
 	}
 	gv := historyv1.GroupVersion
@@ -168,13 +168,13 @@ func (h *history) resources(b *base) []*engine.Resource {
 		Versions: []*engine.Version{engine.VersionOf[historyv1.Forgotten, historyv1.ForgottenList](gv, nil)},
 		Create: func(ctx context.Context, obj engine.Object, o *metav1.CreateOptions) (engine.Object, error) {
 			f := obj.(*historyv1.Forgotten)
-			return f, h.forget(ctx, b.objects, f, admission.IsDryRun(o.DryRun))
+			return f, h.forget(ctx, objects, f, admission.IsDryRun(o.DryRun))
 		},
 	}}
 }
 
 // forget drops all that is known of an object but what it is now.
-func (h *history) forget(ctx context.Context, objects *catalog.Raw, f *historyv1.Forgotten, dryRun bool) error {
+func (h *History) forget(ctx context.Context, objects *catalog.Raw, f *historyv1.Forgotten, dryRun bool) error {
 	of := f.Spec
 	if of.Resource == "" || of.Name == "" {
 		return apierrors.NewBadRequest("spec: resource and name say whose history is to be deleted")

@@ -1,13 +1,18 @@
-package server
+package keys
 
 import (
 	"context"
 	"crypto/x509"
+	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/kanzen-io/kanzen/internal/base/logs"
-	"github.com/kanzen-io/kanzen/internal/process/keys"
+	"github.com/kanzen-io/kanzen/internal/observe/findings"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
 
@@ -17,12 +22,11 @@ import (
 // expirySoon is how long before its end a certificate is warned of.
 const expirySoon = 30 * 24 * time.Hour
 
-// watchCertificates warns of certificates, again once a day while the reason lasts.
-func (b *base) watchCertificates(ctx context.Context, k *keys.Keys) {
-	clk := b.process.Clock
-	seldom := logs.NewSeldom(b.log, clk, 24*time.Hour)
+// WatchExpiry warns of certificates, again once a day while the reason lasts.
+func WatchExpiry(ctx context.Context, certificates func() []NamedCertificate, clk clock.Clock, log *slog.Logger) {
+	seldom := logs.NewSeldom(log, clk, 24*time.Hour)
 	for ctx.Err() == nil {
-		for _, n := range b.certificates(k) {
+		for _, n := range certificates() {
 			if what, args := fault(n, clk.Now()); what != "" {
 				subject := n.Certificate.Subject.String()
 				args = append([]any{"flag", n.Flag, "subject", subject}, args...)
@@ -36,37 +40,37 @@ func (b *base) watchCertificates(ctx context.Context, k *keys.Keys) {
 	}
 }
 
-// certificates returns the certificates of the settings, and those by which etcd and kubelets know this server.
-func (b *base) certificates(k *keys.Keys) []keys.NamedCertificate {
-	return slices.Concat(k.Certificates(), b.ofClients())
+// InUse returns what returns the certificates of the settings, and those by which etcd and kubelets know this server.
+func (k *Keys) InUse(root *config.Process, cfg *config.Plane) func() []NamedCertificate {
+	return func() []NamedCertificate { return slices.Concat(k.Certificates(), ofClients(root, cfg)) }
 }
 
 // ofClients returns the certificates by which etcd and kubelets know this server.
-func (b *base) ofClients() []keys.NamedCertificate {
-	var out []keys.NamedCertificate
+func ofClients(root *config.Process, cfg *config.Plane) []NamedCertificate {
+	var out []NamedCertificate
 	for _, f := range []struct{ flag, cert, key string }{
-		{"--etcd-certfile", b.root.EtcdCertFile, b.root.EtcdKeyFile},
-		{"--kubelet-client-certificate", b.cfg.KubeletCertFile, b.cfg.KubeletKeyFile},
+		{"--etcd-certfile", root.EtcdCertFile, root.EtcdKeyFile},
+		{"--kubelet-client-certificate", cfg.KubeletCertFile, cfg.KubeletKeyFile},
 	} {
 		if f.cert == "" {
 			continue
 		}
 		if pair, err := pki.LoadPair(f.cert, f.key); err == nil { // who uses it logs what cannot be read
-			out = append(out, keys.NamedCertificate{Flag: f.flag, Certificate: pair.Leaf, Use: keys.AsClient})
+			out = append(out, NamedCertificate{Flag: f.flag, Certificate: pair.Leaf, Use: AsClient})
 		}
 	}
 	return out
 }
 
 // fault says what is wrong with a certificate, and what to do; "" if nothing is.
-func fault(n keys.NamedCertificate, now time.Time) (what string, args []any) {
+func fault(n NamedCertificate, now time.Time) (what string, args []any) {
 	c := n.Certificate
 	subject, effect, advice := "a certificate", "clients refuse it", "replace the file, which is read again at once"
 	usage, needed, peers := x509.ExtKeyUsageServerAuth, "serverAuth", "servers"
 	switch n.Use {
-	case keys.AsClient:
+	case AsClient:
 		effect, usage, needed, peers = "servers refuse it", x509.ExtKeyUsageClientAuth, "clientAuth", "clients"
-	case keys.AsAuthority:
+	case AsAuthority:
 		subject, effect = "a certificate authority of clients", "clients with its certificates are refused"
 		advice = "add the new authority to the file, which is read again at once"
 	}
@@ -77,9 +81,9 @@ func fault(n keys.NamedCertificate, now time.Time) (what string, args []any) {
 			[]any{"valid", c.NotBefore.UTC().Format(time.RFC3339)}
 	case left <= 0:
 		return subject + " has expired, and " + effect + ": " + advice, []any{"expired", c.NotAfter.UTC().Format(time.RFC3339)}
-	case n.Use == keys.AsAuthority && c.BasicConstraintsValid && !c.IsCA:
+	case n.Use == AsAuthority && c.BasicConstraintsValid && !c.IsCA:
 		return "a certificate in a file of authorities is none, and lets in only the client whose certificate it is: put its issuer's certificate there", nil
-	case n.Use != keys.AsAuthority && !allows(c, usage):
+	case n.Use != AsAuthority && !allows(c, usage):
 		return "a certificate is not for " + peers + ", and " + effect + ": use one with the extended key usage " + needed, nil
 	case left < expirySoon:
 		return subject + " expires soon: " + advice, []any{"expires", c.NotAfter.UTC().Format(time.RFC3339), "days", int(left.Hours() / 24)}
@@ -90,4 +94,20 @@ func fault(n keys.NamedCertificate, now time.Time) (what string, args []any) {
 // allows says whether a certificate may be used so: it says nothing of its use, or names this one.
 func allows(c *x509.Certificate, usage x509.ExtKeyUsage) bool {
 	return len(c.ExtKeyUsage)+len(c.UnknownExtKeyUsage) == 0 || slices.Contains(c.ExtKeyUsage, usage) || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageAny)
+}
+
+// Faulty returns the certificates that have a fault.
+func Faulty(all []NamedCertificate, now time.Time) (out []findings.Certificate) {
+	for _, n := range all {
+		what, args := fault(n, now)
+		if what == "" {
+			continue
+		}
+		c := findings.Certificate{Flag: n.Flag, Subject: n.Certificate.Subject.String(), Fault: what, Expiring: len(args) > 0 && args[0] == "expires"}
+		for i := 0; i+1 < len(args); i += 2 {
+			c.Details = append(c.Details, fmt.Sprintf("%v: %v", args[i], args[i+1]))
+		}
+		out = append(out, c)
+	}
+	return out
 }
