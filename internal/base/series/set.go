@@ -22,7 +22,7 @@ type Set[T prometheus.Metric] struct {
 	create func(Of) T
 
 	mu     sync.RWMutex
-	series map[string]T // by the values of its labels, with a separator behind each; guarded by mu
+	series map[string]T // by the values of its labels, with a separator behind each; nil: none yet; guarded by mu
 }
 
 // Of is what a series is of.
@@ -38,7 +38,7 @@ const separator = "\xff"
 // NewSet makes an empty set, whose series create makes.
 func NewSet[T prometheus.Metric](o prometheus.Opts, labels []string, create func(Of) T) *Set[T] {
 	name := prometheus.BuildFQName(o.Namespace, o.Subsystem, o.Name)
-	return &Set[T]{desc: prometheus.NewDesc(name, o.Help, labels, o.ConstLabels), labels: labels, create: create, series: map[string]T{}}
+	return &Set[T]{desc: prometheus.NewDesc(name, o.Help, labels, o.ConstLabels), labels: labels, create: create}
 }
 
 // WithLabelValues returns the series with these values, in the order of the labels. Like that of the library, it panics if they
@@ -60,6 +60,9 @@ func (s *Set[T]) WithLabelValues(values ...string) T {
 	if found, ok = s.series[string(key)]; !ok {
 		of := Of{s.desc, string(key), time.Now().UnixNano()}
 		found = s.create(of)
+		if s.series == nil {
+			s.series = map[string]T{}
+		}
 		s.series[of.values] = found
 	}
 	return found
