@@ -257,10 +257,15 @@ func (f *following[T]) begin(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	there := make(map[string]bool, len(f.known))
-	batch := make([]*Item, 0, together)
+	var there map[string]bool // nil: nothing was reported before that may be gone
+	if len(f.known) > 0 {
+		there = make(map[string]bool, len(f.known))
+	}
+	var batch []*Item
 	err = snap.Ascend(ctx, Range{}, func(i *Item) bool {
-		there[i.Key] = true
+		if there != nil {
+			there[i.Key] = true
+		}
 		if batch = append(batch, i); len(batch) == together {
 			f.all(ctx, batch, snap.Rev)
 			batch = batch[:0]
@@ -271,9 +276,11 @@ func (f *following[T]) begin(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	f.all(ctx, batch, snap.Rev)
-	for key := range f.known {
-		if !there[key] {
-			f.gone(key, snap.Rev)
+	if there != nil {
+		for key := range f.known {
+			if !there[key] {
+				f.gone(key, snap.Rev)
+			}
 		}
 	}
 	return snap.Rev, nil
