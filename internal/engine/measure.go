@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Metrics are the metrics of watches, under kube-apiserver's names.
@@ -18,8 +19,8 @@ type Metrics struct {
 	serves        func(schema.GroupVersionResource) bool
 	events, sizes *prometheus.Desc
 	lists         *histogram.Vec
-	shards        *prometheus.GaugeVec
-	outside       *prometheus.CounterVec
+	shards        *series.GaugeVec
+	outside       *series.CounterVec
 
 	mu sync.Mutex
 	// watched are the counts of resources that have been watched; guarded by mu.
@@ -37,9 +38,9 @@ func NewMetrics(r prometheus.Registerer, serves func(schema.GroupVersionResource
 		lists: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_list_duration_seconds",
 			Help:    "How long it took until a watch had sent the objects that existed when it began.",
 			Buckets: []float64{0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60}}), append(labels, "scope")),
-		shards: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_watch_shards_total",
+		shards: series.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_watch_shards_total",
 			Help: "Watches of a shard that are open."}, []string{"group", "resource"}),
-		outside: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_watch_filtered_events_total",
+		outside: series.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_watch_filtered_events_total",
 			Help: "Objects that were not sent to watches of a shard because they are in another."}, []string{"group", "resource"}),
 	}
 	r.MustRegister(m)

@@ -14,11 +14,16 @@ func (v *View) follow(ctx context.Context, once func(ctx context.Context) error)
 			return
 		}
 		if !errors.Is(err, ErrCompacted) {
-			v.store.log.Warn("following a view broke off", "view", v.kind.Prefix, "error", err)
-			select {
-			case <-v.store.clock.After(retryAfter):
-			case <-ctx.Done():
-			}
+			v.brokeOff(ctx, err)
 		}
+	}
+}
+
+// brokeOff says why following broke off, and waits before the next try.
+func (v *View) brokeOff(ctx context.Context, err error) {
+	v.store.log.Warn("following a view broke off", "view", v.kind.Prefix, "error", err)
+	select {
+	case <-v.store.clock.After(retryAfter):
+	case <-ctx.Done():
 	}
 }

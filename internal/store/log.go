@@ -197,7 +197,7 @@ func (s *Store) resetViews() {
 func (s *Store) allViews() []*View {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.Collect(maps.Values(s.views))
+	return slices.AppendSeq(make([]*View, 0, len(s.views)), maps.Values(s.views))
 }
 
 // cutWindows cuts, from time to time, the windows of views that get no events

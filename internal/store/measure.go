@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Metrics are the metrics of requests to etcd and of waiting for the log, under kube-apiserver's names. What views can
@@ -20,8 +21,8 @@ type Metrics struct {
 	mu sync.Mutex
 
 	seconds          *histogram.Vec
-	requests, failed *prometheus.CounterVec
-	compared         *prometheus.CounterVec
+	requests, failed *series.CounterVec
+	compared         *series.CounterVec
 	waits            *histogram.Vec
 	lists, loads     *histogram.Vec
 }
@@ -32,9 +33,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "etcd_request_duration_seconds", Help: "How long requests to etcd took.",
 			Buckets: requestBuckets}), operation),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_requests_total", Help: "Requests to etcd."}, operation),
-		failed:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "etcd_request_errors_total", Help: "Requests to etcd that failed."}, operation),
-		compared: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_storage_consistency_checks_total", Help: "Comparisons of views with etcd, by what came of them."},
+		requests: series.NewCounterVec(prometheus.CounterOpts{Name: "etcd_requests_total", Help: "Requests to etcd."}, operation),
+		failed:   series.NewCounterVec(prometheus.CounterOpts{Name: "etcd_request_errors_total", Help: "Requests to etcd that failed."}, operation),
+		compared: series.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_storage_consistency_checks_total", Help: "Comparisons of views with etcd, by what came of them."},
 			[]string{"group", "resource", "status"}),
 		waits: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "apiserver_watch_cache_read_wait_seconds",
 			Help:    "How long reads waited until the view had everything that they must see.",
@@ -79,7 +80,7 @@ type counts struct {
 
 	// The time series of requests, made by the first one.
 	requests [operations]atomic.Pointer[requestSeries]
-	waits    atomic.Pointer[prometheus.Observer]
+	waits    atomic.Pointer[histogram.Histogram]
 	gone     bool // the view is forgotten, and has no series; guarded by Metrics.mu
 }
 
@@ -158,13 +159,12 @@ func (v *View) Fresh(ctx context.Context) error {
 	wait := v.counts.waits.Load()
 	if wait == nil {
 		v.unlessGone(func(m *Metrics) {
-			made := m.waits.WithLabelValues(v.kind.Resource.Group, v.kind.Resource.Resource)
-			wait = &made
+			wait = m.waits.WithLabelValues(v.kind.Resource.Group, v.kind.Resource.Resource)
 			v.counts.waits.Store(wait)
 		})
 	}
 	if wait != nil {
-		(*wait).Observe(v.store.clock.Since(began).Seconds())
+		wait.Observe(v.store.clock.Since(began).Seconds())
 	}
 	return err
 }

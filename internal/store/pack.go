@@ -174,16 +174,24 @@ func (p *packing) close() {
 // packLoaded compresses the items of a load that there is no room for as they are, beside the load. end waits for that.
 func (v *View) packLoaded() (item func(*Item), end func()) {
 	room := v.store.values.limit - v.store.values.plainBytes()
-	full := make(chan []*Item, 64)
+	var full chan []*Item // nil: there is room for all so far
 	var packers sync.WaitGroup
-	for range 2 {
-		packers.Go(func() {
-			for items := range full {
-				_ = v.store.guard.Call("compressing values", func() error { v.store.values.blocks.pack(items); return nil })
-			}
-		})
+	begin := func() {
+		full = make(chan []*Item, 64)
+		for range 2 {
+			packers.Go(func() {
+				for items := range full {
+					_ = v.store.guard.Call("compressing values", func() error { v.store.values.blocks.pack(items); return nil })
+				}
+			})
+		}
 	}
-	p := packing{view: v, full: func(items []*Item) { full <- items }}
+	p := packing{view: v, full: func(items []*Item) {
+		if full == nil {
+			begin()
+		}
+		full <- items
+	}}
 	item = func(i *Item) {
 		if room -= int64(i.Size()); room < 0 {
 			p.add(i)
@@ -191,7 +199,9 @@ func (v *View) packLoaded() (item func(*Item), end func()) {
 	}
 	return item, func() {
 		p.close()
-		close(full)
-		packers.Wait()
+		if full != nil {
+			close(full)
+			packers.Wait()
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 const (
@@ -126,8 +127,8 @@ func (t *cachedTokens) key(token string, audiences []string) (key [32]byte) {
 
 // CacheMetrics measure the cache of tokens.
 type CacheMetrics struct {
-	requests, fetches *prometheus.CounterVec
-	active            *prometheus.GaugeVec
+	requests, fetches *series.CounterVec
+	active            *series.GaugeVec
 	seconds           *histogram.Vec
 }
 
@@ -136,9 +137,9 @@ func NewCacheMetrics(r prometheus.Registerer) *CacheMetrics {
 	const prefix = "authentication_token_cache_"
 	status := []string{"status"}
 	m := &CacheMetrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "request_total", Help: "Tokens looked up, by hit or miss."}, status),
-		fetches:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "fetch_total", Help: "Tokens that had to be authenticated, by outcome."}, status),
-		active:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + "active_fetch_count", Help: "Tokens being authenticated, and requests waiting for it."}, status),
+		requests: series.NewCounterVec(prometheus.CounterOpts{Name: prefix + "request_total", Help: "Tokens looked up, by hit or miss."}, status),
+		fetches:  series.NewCounterVec(prometheus.CounterOpts{Name: prefix + "fetch_total", Help: "Tokens that had to be authenticated, by outcome."}, status),
+		active:   series.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + "active_fetch_count", Help: "Tokens being authenticated, and requests waiting for it."}, status),
 		seconds:  histogram.NewVec(prometheus.HistogramOpts{Name: prefix + "request_duration_seconds", Help: "How long looking up a token took."}, status),
 	}
 	r.MustRegister(m.requests, m.fetches, m.active, m.seconds)

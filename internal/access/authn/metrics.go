@@ -10,15 +10,16 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Measured returns a with metrics of its results and latency.
 func Measured(a Authenticator, r prometheus.Registerer, clk clock.PassiveClock) Authenticator {
 	m := &measured{
 		next: a, clock: clk,
-		users: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authenticated_user_requests",
+		users: series.NewCounterVec(prometheus.CounterOpts{Name: "authenticated_user_requests",
 			Help: "Counter of authenticated requests broken out by username."}, []string{"username"}),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authentication_attempts",
+		attempts: series.NewCounterVec(prometheus.CounterOpts{Name: "authentication_attempts",
 			Help: "Counter of authenticated attempts."}, []string{"result"}),
 		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "authentication_duration_seconds",
 			Help: "Authentication duration in seconds broken out by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}), []string{"result"}),
@@ -41,7 +42,7 @@ func (m *measured) of(result string) outcome {
 type measured struct {
 	next            Authenticator
 	clock           clock.PassiveClock
-	users, attempts *prometheus.CounterVec
+	users, attempts *series.CounterVec
 	seconds         *histogram.Vec
 	succeeded       func() outcome // looked up once: it is of nearly every request
 }

@@ -8,14 +8,15 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Metrics count the decisions of authorizers.
-type Metrics struct{ decisions *prometheus.CounterVec }
+type Metrics struct{ decisions *series.CounterVec }
 
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer) *Metrics {
-	m := &Metrics{decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+	m := &Metrics{decisions: series.NewCounterVec(prometheus.CounterOpts{
 		Name: "apiserver_authorization_decisions_total",
 		Help: "Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.",
 	}, []string{"type", "name", "decision"})}
@@ -52,7 +53,7 @@ func (c *counted) Authorize(ctx context.Context, a *Attributes) (Decision, strin
 func Measured(a Authorizer, r prometheus.Registerer, clk clock.PassiveClock) Authorizer {
 	m := &measured{
 		Authorizer: a, clock: clk,
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "authorization_attempts_total",
+		attempts: series.NewCounterVec(prometheus.CounterOpts{Name: "authorization_attempts_total",
 			Help: "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'."}, []string{"result"}),
 		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: "authorization_duration_seconds",
 			Help: "Authorization duration in seconds broken out by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}), []string{"result"}),
@@ -75,7 +76,7 @@ func (m *measured) of(result string) outcome {
 type measured struct {
 	Authorizer
 	clock    clock.PassiveClock
-	attempts *prometheus.CounterVec
+	attempts *series.CounterVec
 	seconds  *histogram.Vec
 	allowed  func() outcome // looked up once: it is of nearly every request
 }

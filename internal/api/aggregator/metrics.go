@@ -3,13 +3,14 @@ package aggregator
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kanzen-io/kanzen/internal/base/series"
 	"github.com/kanzen-io/kanzen/internal/wire/remote"
 )
 
 // Metrics measure the Aggregator Server under kube-apiserver's names.
 type Metrics struct {
 	registry     prometheus.Registerer
-	unavailable  *prometheus.CounterVec
+	unavailable  *series.CounterVec
 	aggregations prometheus.Counter
 	// certificates counts deprecated certificates of extension servers.
 	certificates remote.Certificates
@@ -24,7 +25,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		registry: r,
-		unavailable: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "aggregator_unavailable_apiservice_total",
+		unavailable: series.NewCounterVec(prometheus.CounterOpts{Name: "aggregator_unavailable_apiservice_total",
 			Help: "Times that an APIService became unavailable, by name and reason."}, []string{"name", "reason"}),
 		aggregations: counter("aggregator_discovery_aggregation_count_total", "Times that the discovery documents were made anew."),
 		certificates: remote.Certificates{

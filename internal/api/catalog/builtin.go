@@ -32,12 +32,20 @@ func Builtin(eng *engine.Engine, resources []*engine.Resource, serves func(schem
 }
 
 func builtin(r *engine.Resource, eps []*engine.Endpoint, serves func(schema.GroupVersionResource) bool) *Resource {
-	byVersion := map[string]*engine.Endpoint{}
+	// There are one or two, of over a hundred resources in each control plane: a map would take more than all else.
+	of := func(version string) *engine.Endpoint {
+		for _, ep := range eps {
+			if ep.GVR.Version == version {
+				return ep
+			}
+		}
+		return nil
+	}
 	storage := eps[len(eps)-1]
 	made := &Resource{
 		GroupResource: storage.GVR.GroupResource(), Kind: r.Kind, Namespaced: r.Namespaced,
 		Endpoint: func(version string) (*engine.Endpoint, error) {
-			if ep := byVersion[version]; ep != nil {
+			if ep := of(version); ep != nil {
 				return ep, nil
 			}
 			return nil, errNoVersion{storage.GVR.GroupResource(), version}
@@ -46,14 +54,13 @@ func builtin(r *engine.Resource, eps []*engine.Endpoint, serves func(schema.Grou
 		Described: func(string) *engine.Resource { return r },
 	}
 	for _, ep := range eps {
-		byVersion[ep.GVR.Version] = ep
 		if serves(ep.GVR) {
 			made.Versions = append(made.Versions, ep.GVR.Version)
 		}
 	}
 	made.Listed = len(made.Versions) > 0
 	made.Storage = storage.GVR.Version
-	if r.Hub.Group == made.Group && byVersion[r.Hub.Version] != nil {
+	if r.Hub.Group == made.Group && of(r.Hub.Version) != nil {
 		made.Storage = r.Hub.Version
 	}
 	return made

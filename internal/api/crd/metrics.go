@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 	"github.com/kanzen-io/kanzen/internal/object/schema"
 )
 
@@ -16,7 +17,7 @@ type Metrics struct {
 	clock                       clock.PassiveClock
 	compilation, evaluation     prometheus.Histogram
 	ratcheting                  prometheus.Histogram
-	requests                    *prometheus.CounterVec
+	requests                    *series.CounterVec
 	requestSeconds, conversions *histogram.Vec
 }
 
@@ -32,7 +33,7 @@ func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
 			Name:    "apiextensions_apiserver_validation_ratcheting_seconds",
 			Help:    "Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in seconds.",
 			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)})),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		requests: series.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_conversion_webhook_request_total",
 			Help: "Counter for conversion webhook requests with success/failure and failure error type",
 		}, []string{"result", "failure_type"}),

@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Reasons of failures, in metrics.
@@ -17,7 +19,7 @@ const (
 
 // Metrics measure what is passed on, under kube-apiserver's names.
 type Metrics struct {
-	rerouted, failures, syncs *prometheus.CounterVec
+	rerouted, failures, syncs *series.CounterVec
 	hits, misses, alone       prometheus.Counter
 }
 
@@ -28,8 +30,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		r.MustRegister(c)
 		return c
 	}
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	counters := func(name, help string, labels ...string) *series.CounterVec {
+		c := series.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		r.MustRegister(c)
 		return c
 	}

@@ -11,12 +11,13 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Metrics are the metrics of a server's queues, under the names that all of Kubernetes has for them.
 type Metrics struct {
-	depth               *prometheus.GaugeVec
-	adds, retries       *prometheus.CounterVec
+	depth               *series.GaugeVec
+	adds, retries       *series.CounterVec
 	latency, work       *histogram.Vec
 	unfinished, longest *prometheus.Desc
 	clock               clock.PassiveClock
@@ -32,9 +33,9 @@ func NewMetrics(r prometheus.Registerer, clk clock.PassiveClock) *Metrics {
 	buckets := prometheus.ExponentialBuckets(10e-9, 10, 12)
 	m := &Metrics{
 		clock: clk, begun: map[string]map[string]time.Time{}, queues: map[*Queue]bool{},
-		depth:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Names that wait in the queue."}, labels),
-		adds:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_adds_total", Help: "Names put into the queue."}, labels),
-		retries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_retries_total", Help: "Names put into the queue again after a failure."}, labels),
+		depth:   series.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Names that wait in the queue."}, labels),
+		adds:    series.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_adds_total", Help: "Names put into the queue."}, labels),
+		retries: series.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_retries_total", Help: "Names put into the queue again after a failure."}, labels),
 		latency: histogram.NewVec(prometheus.HistogramOpts{Name: "workqueue_queue_duration_seconds", Help: "How long names waited in the queue.", Buckets: buckets}, labels),
 		work:    histogram.NewVec(prometheus.HistogramOpts{Name: "workqueue_work_duration_seconds", Help: "How long the work on a name took.", Buckets: buckets}, labels),
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // lookEvery is how often configuration files are read to detect changes.
@@ -95,8 +97,8 @@ func (r *File) look(ctx context.Context) {
 // hashes.
 type Metrics struct {
 	server  string
-	total   *prometheus.CounterVec
-	last    *prometheus.GaugeVec
+	total   *series.CounterVec
+	last    *series.GaugeVec
 	info    *prometheus.Desc
 	content atomic.Pointer[string]
 }
@@ -106,11 +108,11 @@ func NewMetrics(r prometheus.Registerer, kind, server string) *Metrics {
 	name := func(s string) string { return "apiserver_" + kind + "_config_controller_" + s }
 	m := &Metrics{
 		server: hashOf([]byte(server)),
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+		total: series.NewCounterVec(prometheus.CounterOpts{
 			Name: name("automatic_reloads_total"),
 			Help: "Total number of automatic reloads of " + kind + " configuration split by status and apiserver identity.",
 		}, []string{"status", "apiserver_id_hash"}),
-		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		last: series.NewGaugeVec(prometheus.GaugeOpts{
 			Name: name("automatic_reload_last_timestamp_seconds"),
 			Help: "Timestamp of the last automatic reload of " + kind + " configuration split by status and apiserver identity.",
 		}, []string{"status", "apiserver_id_hash"}),

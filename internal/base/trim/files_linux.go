@@ -10,11 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unmapProgram makes the system forget which pages of the program this process has used. The initialization of packages
+// program is the file that this process runs.
+type program struct {
+	asked bool
+	pages *os.File // of byPage; nil: the system has refused
+}
+
+// close lets the system map the program as it likes.
+func (p *program) close() {
+	if p.pages != nil {
+		_ = p.pages.Close()
+	}
+}
+
+// unmap makes the system forget which pages of the program this process has used. The initialization of packages
 // touches nearly all of them, and what is needed afterwards is a fifth. It comes back from the page cache with its next use; the
 // rest no longer counts as memory of the process, and the system may use it for something else. Other files are left alone: what
 // is mapped where etcd's database was a moment ago may be memory that is in use.
-func unmapProgram() {
+func (p *program) unmap() {
 	path, err := os.Executable()
 	if err != nil {
 		return
@@ -24,7 +37,12 @@ func unmapProgram() {
 		return // not every sandbox has it
 	}
 	defer f.Close()
-	for _, m := range unmodified(f, path) {
+	mappings := unmodified(f, path)
+	if !p.asked {
+		p.asked = true
+		p.pages = byPage(mappings)
+	}
+	for _, m := range mappings {
 		// An error means that the pages stay mapped.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)
 	}

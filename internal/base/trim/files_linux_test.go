@@ -3,7 +3,6 @@ package trim
 import (
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -33,38 +32,22 @@ Anonymous:             0 kB
 }
 
 // The program goes on as before without its pages in memory: some of them come back with the next call.
-func TestUnmapProgram(t *testing.T) {
+func TestUnmap(t *testing.T) {
 	before := programResident(t)
-	unmapProgram()
+	var p program
+	defer p.close()
+	p.unmap()
 	if after := programResident(t); after >= before {
 		t.Errorf("%d kB of the program are resident, before there were %d", after, before)
 	}
 }
 
-// programResident is how much of this program's read-only mappings is resident, in kB.
-func programResident(t *testing.T) (kB int) {
+// programResident is how much of this program's mappings is resident, in kB.
+func programResident(t *testing.T) int {
 	t.Helper()
-	smaps, err := os.ReadFile("/proc/self/smaps")
-	if err != nil {
-		t.Skip(err)
-	}
 	path, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := false
-	for line := range strings.Lines(string(smaps)) {
-		words := strings.Fields(line)
-		switch {
-		case !strings.HasSuffix(words[0], ":"):
-			counts = len(words) > 5 && words[5] == path && strings.HasPrefix(words[1], "r-")
-		case counts && words[0] == "Rss:":
-			n, err := strconv.Atoi(words[1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			kB += n
-		}
-	}
-	return kB
+	return residentOf(t, path)
 }

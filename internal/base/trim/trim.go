@@ -35,15 +35,14 @@ const (
 )
 
 // Run returns memory until ctx ends.
-func Run(ctx context.Context, clk clock.WithTicker) { newTrimmer(clk).run(ctx) }
-
-func newTrimmer(clk clock.WithTicker) *trimmer {
-	return &trimmer{clock: clk, read: readMemory, trim: trimMemory}
-}
-
-func trimMemory() {
-	debug.FreeOSMemory()
-	unmapProgram()
+func Run(ctx context.Context, clk clock.WithTicker) {
+	var p program
+	defer p.close()
+	t := trimmer{clock: clk, read: readMemory, trim: func() {
+		debug.FreeOSMemory()
+		p.unmap()
+	}}
+	t.run(ctx)
 }
 
 func readMemory() (allocated, live uint64) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -30,39 +31,43 @@ type Build = version.Info
 // Info is what /version answers. Clients compare major and minor, and read
 // gitVersion as a semantic version.
 func Info() Build {
-	revision, state, at := built()
+	b := built()
 	return Build{
 		Major: major, Minor: minor,
 		EmulationMajor: major, EmulationMinor: minor,
 		MinCompatibilityMajor: major, MinCompatibilityMinor: minCompatibility,
 		GitVersion: "v" + Kubernetes + "+kanzen." + Kanzen,
-		GitCommit:  revision, GitTreeState: state, BuildDate: at,
+		GitCommit:  b.revision, GitTreeState: b.state, BuildDate: b.at,
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler,
 		Platform: fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH),
 	}
 }
 
-// built reads what a release, or the Go tool, wrote into the binary of its origin.
-func built() (revision, state, at string) {
-	state, at = "clean", "1970-01-01T00:00:00Z"
+// origin is where the binary comes from.
+type origin struct{ revision, state, at string }
+
+// built reads what a release, or the Go tool, wrote into the binary of its origin. Each control plane asks for it.
+var built = sync.OnceValue(func() origin {
+	o := origin{state: "clean", at: "1970-01-01T00:00:00Z"}
 	if commit != "" {
-		return commit, state, date
+		o.revision, o.at = commit, date
+		return o
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "", state, at
+		return o
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			revision = s.Value
+			o.revision = s.Value
 		case "vcs.time":
-			at = s.Value
+			o.at = s.Value
 		case "vcs.modified":
 			if s.Value == "true" {
-				state = "dirty"
+				o.state = "dirty"
 			}
 		}
 	}
-	return revision, state, at
-}
+	return o
+})

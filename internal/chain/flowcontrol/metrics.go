@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Metrics are the metrics of flow control, under kube-apiserver's names.
@@ -40,15 +41,15 @@ func (p *phase) add(delta int64) {
 func (p *phase) take() float64 { return float64(p.most.Swap(p.now.Load())) }
 
 type flowVectors struct {
-	rejected, dispatched, noRoom                                  *prometheus.CounterVec
-	inQueue, seatsInQueue, executing, executingSeats, concurrency *prometheus.GaugeVec
+	rejected, dispatched, noRoom                                  *series.CounterVec
+	inQueue, seatsInQueue, executing, executingSeats, concurrency *series.GaugeVec
 	queueLength, watchers, seats, waitSeconds, executionSeconds   *histogram.Vec
 }
 
 type levelVectors struct {
-	limit, nominal, lower, upper, current, high, average, deviation, smoothed, target, r, dispatchR, latestS *prometheus.GaugeVec
-	nextS, nextDiscountedS                                                                                   *prometheus.GaugeVec
-	epochs                                                                                                   *prometheus.CounterVec
+	limit, nominal, lower, upper, current, high, average, deviation, smoothed, target, r, dispatchR, latestS *series.GaugeVec
+	nextS, nextDiscountedS                                                                                   *series.GaugeVec
+	epochs                                                                                                   *series.CounterVec
 	requestUtilization, seatUtilization, demand                                                              *timed
 }
 
@@ -58,13 +59,13 @@ const namespace, subsystem = "apiserver", "flowcontrol"
 func NewMetrics(r prometheus.Registerer, now func() time.Time) *Metrics {
 	both, one := []string{"priority_level", "flow_schema"}, []string{"priority_level"}
 	name := func(n string) string { return prometheus.BuildFQName(namespace, subsystem, n) }
-	counter := func(n, help string, labels []string, more ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name(n), Help: help}, append(labels[:len(labels):len(labels)], more...))
+	counter := func(n, help string, labels []string, more ...string) *series.CounterVec {
+		v := series.NewCounterVec(prometheus.CounterOpts{Name: name(n), Help: help}, append(labels[:len(labels):len(labels)], more...))
 		r.MustRegister(v)
 		return v
 	}
-	gauge := func(n, help string, labels []string, more ...string) *prometheus.GaugeVec {
-		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name(n), Help: help}, append(labels[:len(labels):len(labels)], more...))
+	gauge := func(n, help string, labels []string, more ...string) *series.GaugeVec {
+		v := series.NewGaugeVec(prometheus.GaugeOpts{Name: name(n), Help: help}, append(labels[:len(labels):len(labels)], more...))
 		r.MustRegister(v)
 		return v
 	}
@@ -153,7 +154,7 @@ func (m *Metrics) of(total int) {
 func (m *Metrics) forgetLevel(name string) {
 	match := prometheus.Labels{"priority_level": name}
 	v := &m.byLevel
-	for _, g := range []*prometheus.GaugeVec{v.limit, v.nominal, v.lower, v.upper, v.current, v.high, v.average, v.deviation, v.smoothed,
+	for _, g := range []*series.GaugeVec{v.limit, v.nominal, v.lower, v.upper, v.current, v.high, v.average, v.deviation, v.smoothed,
 		v.target, v.r, v.dispatchR, v.latestS, v.nextS, v.nextDiscountedS} {
 		g.DeletePartialMatch(match)
 	}

@@ -8,31 +8,32 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // Metrics are the metrics of allocation, under kube-apiserver's names. Nil measures nothing.
 type Metrics struct {
-	addresses, addressErrors *prometheus.CounterVec // by cidr and scope
+	addresses, addressErrors *series.CounterVec // by cidr and scope
 	seconds                  *histogram.Vec
-	ports, portErrors        *prometheus.CounterVec // by scope
-	repairs, portRepairs     prometheus.Counter     // that failed
-	portFaults               *prometheus.CounterVec // that repairs found, by type
+	ports, portErrors        *series.CounterVec // by scope
+	repairs, portRepairs     prometheus.Counter // that failed
+	portFaults               *series.CounterVec // that repairs found, by type
 }
 
 // NewMetrics makes the metrics and registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	const ips, ports = "kube_apiserver_clusterip_allocator_", "kube_apiserver_nodeport_allocator_"
 	m := &Metrics{
-		addresses:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: ips + "allocation_total", Help: "Cluster IPs allocated."}, []string{"cidr", "scope"}),
-		addressErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: ips + "allocation_errors_total", Help: "Cluster IPs that could not be allocated."}, []string{"cidr", "scope"}),
+		addresses:     series.NewCounterVec(prometheus.CounterOpts{Name: ips + "allocation_total", Help: "Cluster IPs allocated."}, []string{"cidr", "scope"}),
+		addressErrors: series.NewCounterVec(prometheus.CounterOpts{Name: ips + "allocation_errors_total", Help: "Cluster IPs that could not be allocated."}, []string{"cidr", "scope"}),
 		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: ips + "allocation_duration_seconds", Help: "How long allocating a cluster IP took.",
 			Buckets: prometheus.DefBuckets}), []string{"cidr"}),
-		ports:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: ports + "allocation_total", Help: "Node ports allocated."}, []string{"scope"}),
-		portErrors:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: ports + "allocation_errors_total", Help: "Node ports that could not be allocated."}, []string{"scope"}),
+		ports:       series.NewCounterVec(prometheus.CounterOpts{Name: ports + "allocation_total", Help: "Node ports allocated."}, []string{"scope"}),
+		portErrors:  series.NewCounterVec(prometheus.CounterOpts{Name: ports + "allocation_errors_total", Help: "Node ports that could not be allocated."}, []string{"scope"}),
 		repairs:     prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_clusterip_repair_reconcile_errors_total", Help: "Repairs of cluster IPs that failed."}),
 		portRepairs: prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_nodeport_repair_reconcile_errors_total", Help: "Repairs of node ports that failed."}),
-		portFaults:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_nodeport_repair_port_errors_total", Help: "Node ports that a repair found not in order."}, []string{"type"}),
+		portFaults:  series.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_nodeport_repair_port_errors_total", Help: "Node ports that a repair found not in order."}, []string{"type"}),
 	}
 	r.MustRegister(m.addresses, m.addressErrors, m.seconds, m.ports, m.portErrors, m.repairs, m.portRepairs, m.portFaults)
 	return m

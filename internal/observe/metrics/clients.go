@@ -8,12 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 	"github.com/kanzen-io/kanzen/internal/wire/remote"
 )
 
 // Clients measures the requests that the server sends itself: to webhooks, and in the process to its own chain.
 type Clients struct {
-	requests                        *prometheus.CounterVec
+	requests                        *series.CounterVec
 	seconds, sent, received         *histogram.Vec
 	missingNames, insecureSignature prometheus.Counter
 }
@@ -24,7 +25,7 @@ func NewClients(r prometheus.Registerer) *Clients {
 	where := []string{"verb", "host"}
 	sizes := []float64{64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216}
 	c := &Clients{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "requests_total", Help: "Requests that the server sent, by code, method and host."},
+		requests: series.NewCounterVec(prometheus.CounterOpts{Name: prefix + "requests_total", Help: "Requests that the server sent, by code, method and host."},
 			[]string{"code", "method", "host"}),
 		seconds: histogram.NewVec(prometheus.HistogramOpts{Name: prefix + "request_duration_seconds", Help: "How long they took.",
 			Buckets: []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0}}, where),

@@ -6,11 +6,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Impersonation measures impersonation attempts and their authorization checks. It is the chain's observer.
 type Impersonation struct {
-	attempts, questions          *prometheus.CounterVec
+	attempts, questions          *series.CounterVec
 	attemptSeconds, askedSeconds *histogram.Vec
 }
 
@@ -18,8 +19,8 @@ type Impersonation struct {
 func NewImpersonation(r prometheus.Registerer) *Impersonation {
 	const subsystem = "apiserver_impersonation"
 	labels := []string{"mode", "decision"}
-	counter := func(name, help string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
+	counter := func(name, help string) *series.CounterVec {
+		v := series.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
 		r.MustRegister(v)
 		return v
 	}

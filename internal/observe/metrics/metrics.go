@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
 
@@ -26,18 +27,18 @@ type Metrics struct {
 	others   prometheus.Gatherer  // metrics of the process
 	slis     *prometheus.Registry // service level indicators, served at their own path
 
-	total, self, aborts, terminations *prometheus.CounterVec
+	total, self, aborts, terminations *series.CounterVec
 	seconds, sliSeconds, sloSeconds   *histogram.Vec
 	sizes, bodySizes                  *histogram.Vec
 	filters, validations              *histogram.Vec
-	long, deprecated                  *prometheus.GaugeVec
+	long, deprecated                  *series.GaugeVec
 	panics, background, tlsErrors     prometheus.Counter
-	healthcheck                       *prometheus.GaugeVec
-	healthchecks                      *prometheus.CounterVec
+	healthcheck                       *series.GaugeVec
+	healthchecks                      *series.CounterVec
 	reading, writing                  inFlight
 
 	mu     sync.RWMutex
-	series map[labels]*series // guarded by mu
+	series map[labels]*requests // guarded by mu
 }
 
 // Served says what is served.
@@ -74,9 +75,9 @@ func Process() []prometheus.Collector {
 
 // New creates the metrics of a server. process gathers the metrics of the process. native: histograms are native too.
 func New(served Served, process prometheus.Gatherer, native bool) *Metrics {
-	m := &Metrics{served: served, others: process, registry: prometheus.NewRegistry(), native: native, slis: prometheus.NewRegistry(), series: map[labels]*series{}}
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m := &Metrics{served: served, others: process, registry: prometheus.NewRegistry(), native: native, slis: prometheus.NewRegistry(), series: map[labels]*requests{}}
+	counter := func(name, help string, labels ...string) *series.CounterVec {
+		v := series.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		m.registry.MustRegister(v)
 		return v
 	}
@@ -101,8 +102,8 @@ func New(served Served, process prometheus.Gatherer, native bool) *Metrics {
 	m.filters = histogram("apiserver_request_filter_duration_seconds", "How long requests were in a filter.",
 		[]float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0}, "filter")
 	m.validations = histogram("field_validation_request_duration_seconds", "How long writes took, by their parameter fieldValidation.", sli, "field_validation")
-	m.long = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests", Help: "Watches and streams being served now."}, where)
-	m.deprecated = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_requested_deprecated_apis",
+	m.long = series.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_longrunning_requests", Help: "Watches and streams being served now."}, where)
+	m.deprecated = series.NewGaugeVec(prometheus.GaugeOpts{Name: "apiserver_requested_deprecated_apis",
 		Help: "1 for each deprecated API that has been requested."}, []string{"group", "version", "resource", "subresource", "removed_release"})
 	m.panics = prometheus.NewCounter(prometheus.CounterOpts{Name: "apiserver_request_panics_total", Help: "Requests whose handler panicked."})
 	m.background = prometheus.NewCounter(prometheus.CounterOpts{Name: "kanzen_background_panics_total", Help: "Panics in controllers and other work that is no request."})
@@ -110,8 +111,8 @@ func New(served Served, process prometheus.Gatherer, native bool) *Metrics {
 	// Nothing is hidden: metrics have no stability levels here.
 	m.registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "hidden_metrics_total", Help: "The count of hidden metrics."}))
 	m.registry.MustRegister(m.long, m.deprecated, m.panics, m.background, m.tlsErrors, m.gauge("readOnly", &m.reading), m.gauge("mutating", &m.writing))
-	m.healthcheck = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubernetes_healthcheck", Help: "This metric records the result of a single healthcheck."}, []string{"name", "type"})
-	m.healthchecks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubernetes_healthchecks_total", Help: "This metric records the results of all healthcheck."}, []string{"name", "status", "type"})
+	m.healthcheck = series.NewGaugeVec(prometheus.GaugeOpts{Name: "kubernetes_healthcheck", Help: "This metric records the result of a single healthcheck."}, []string{"name", "type"})
+	m.healthchecks = series.NewCounterVec(prometheus.CounterOpts{Name: "kubernetes_healthchecks_total", Help: "This metric records the results of all healthcheck."}, []string{"name", "status", "type"})
 	m.slis.MustRegister(m.healthcheck, m.healthchecks)
 	return m
 }

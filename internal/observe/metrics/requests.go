@@ -52,7 +52,7 @@ func (m *Metrics) Filter(next chain.Handler) chain.Handler {
 	}
 }
 
-func (m *Metrics) measure(s *series, i *request.Info, r *http.Request, w http.ResponseWriter, took time.Duration) {
+func (m *Metrics) measure(s *requests, i *request.Info, r *http.Request, w http.ResponseWriter, took time.Duration) {
 	code := chain.StatusOf(w)
 	s.count(code)
 	t := s.timed()

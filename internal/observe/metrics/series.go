@@ -15,9 +15,9 @@ type labels struct {
 	verb, dryRun, group, version, resource, subresource, scope, component string
 }
 
-// series are the time series of requests with the same labels. Looking each of them up by its labels would cost more
+// requests are the time series of requests with the same labels. Looking each of them up by its labels would cost more
 // than all the rest of the measurement, so that they are looked up once.
-type series struct {
+type requests struct {
 	of   *Metrics
 	l    labels
 	long func() prometheus.Gauge
@@ -37,7 +37,7 @@ type codeCount struct {
 }
 
 // seriesOf returns the series of requests with labels l, for a request that counts as their user until it has ended.
-func (m *Metrics) seriesOf(l labels) *series {
+func (m *Metrics) seriesOf(l labels) *requests {
 	m.mu.RLock()
 	s := m.series[l]
 	if s != nil {
@@ -50,7 +50,7 @@ func (m *Metrics) seriesOf(l labels) *series {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s = m.series[l]; s == nil {
-		s = &series{of: m, l: l}
+		s = &requests{of: m, l: l}
 		s.long = sync.OnceValue(s.newLong)
 		s.timed = sync.OnceValue(s.newTimed)
 		m.series[l] = s
@@ -106,12 +106,12 @@ func (l labels) resourceOf() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: l.group, Version: l.version, Resource: l.resource}
 }
 
-func (s *series) newLong() prometheus.Gauge {
+func (s *requests) newLong() prometheus.Gauge {
 	l := s.l
 	return s.of.long.WithLabelValues(l.verb, l.group, l.version, l.resource, l.subresource, l.scope, l.component)
 }
 
-func (s *series) newTimed() timed {
+func (s *requests) newTimed() timed {
 	l, m := s.l, s.of
 	where := []string{l.verb, l.group, l.version, l.resource, l.subresource, l.scope, l.component}
 	t := timed{seconds: m.seconds.WithLabelValues(append([]string{l.dryRun}, where...)...)}
@@ -128,7 +128,7 @@ func (s *series) newTimed() timed {
 }
 
 // count counts a request that was answered with a code.
-func (s *series) count(code int) {
+func (s *requests) count(code int) {
 	known := s.codes.Load()
 	if known != nil {
 		for _, c := range *known {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // TestShape joins the series of values that are not on a list, and leaves out what is disabled.
@@ -21,7 +23,7 @@ func TestShape(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := prometheus.NewRegistry()
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "requests_total", Help: "h"}, []string{"code", "verb"})
+	requests := series.NewCounterVec(prometheus.CounterOpts{Name: "requests_total", Help: "h"}, []string{"code", "verb"})
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "seconds", Help: "h", Buckets: []float64{1, 2}}, []string{"verb"})
 	away := prometheus.NewGauge(prometheus.GaugeOpts{Name: "away", Help: "h"})
 	r.MustRegister(requests, seconds, away)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Directions of a transformation, as metrics name them.
@@ -31,17 +32,17 @@ type metrics struct {
 	server string // hash
 
 	seconds       *histogram.Vec
-	operations    *prometheus.CounterVec
+	operations    *series.CounterVec
 	cacheMisses   prometheus.Counter
 	keyFailures   prometheus.Counter // stays 0: a machine without randomness has no servers
 	keysFilled    prometheus.Gauge   // of version 1 of plugins
 	seedSeconds   prometheus.Histogram
 	calls         *histogram.Vec
-	seedsKept     *prometheus.GaugeVec
-	invalidKeyIDs *prometheus.CounterVec
-	keyIDTotal    *prometheus.CounterVec
-	keyIDLast     *prometheus.GaugeVec
-	keyIDStatus   *prometheus.GaugeVec
+	seedsKept     *series.GaugeVec
+	invalidKeyIDs *series.CounterVec
+	keyIDTotal    *series.CounterVec
+	keyIDLast     *series.GaugeVec
+	keyIDStatus   *series.GaugeVec
 
 	mu sync.Mutex
 	// used and told are the labels that exist; the least recently used go. Guarded by mu.
@@ -58,7 +59,7 @@ func newMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: storage + "transformation_duration_seconds",
 			Help:    "Latencies in seconds of value transformation operations.",
 			Buckets: prometheus.ExponentialBuckets(5e-6, 2, 25)}), []string{"transformation_type", "transformer_prefix"}),
-		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: storage + "transformation_operations_total",
+		operations: series.NewCounterVec(prometheus.CounterOpts{Name: storage + "transformation_operations_total",
 			Help: "Total number of transformations, by the gRPC code of their error (OK: none)."},
 			[]string{"resource", "transformation_type", "transformer_prefix", "status"}),
 		cacheMisses: prometheus.NewCounter(prometheus.CounterOpts{Name: storage + "envelope_transformation_cache_misses_total",
@@ -72,16 +73,16 @@ func newMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 		calls: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: envelopes + "kms_operations_latency_seconds",
 			Help:    "KMS operation duration with gRPC error code status total.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 20)}), []string{"provider_name", "method_name", "grpc_status_code"}),
-		seedsKept: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: envelopes + "dek_source_cache_size",
+		seedsKept: series.NewGaugeVec(prometheus.GaugeOpts{Name: envelopes + "dek_source_cache_size",
 			Help: "Number of records in data encryption key (DEK) source cache. On a restart, this value is an approximation of the number of decrypt RPC calls the server will make to the KMS plugin."},
 			[]string{"provider_name"}),
-		invalidKeyIDs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: envelopes + "invalid_key_id_from_status_total",
+		invalidKeyIDs: series.NewCounterVec(prometheus.CounterOpts{Name: envelopes + "invalid_key_id_from_status_total",
 			Help: "Number of times an invalid keyID is returned by the Status RPC call split by error."}, []string{"provider_name", "error"}),
-		keyIDTotal: prometheus.NewCounterVec(prometheus.CounterOpts{Name: envelopes + "key_id_hash_total",
+		keyIDTotal: series.NewCounterVec(prometheus.CounterOpts{Name: envelopes + "key_id_hash_total",
 			Help: "Number of times a keyID is used split by transformation type, provider, and apiserver identity."}, keyLabels),
-		keyIDLast: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: envelopes + "key_id_hash_last_timestamp_seconds",
+		keyIDLast: series.NewGaugeVec(prometheus.GaugeOpts{Name: envelopes + "key_id_hash_last_timestamp_seconds",
 			Help: "The last time in seconds when a keyID was used."}, keyLabels),
-		keyIDStatus: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: envelopes + "key_id_hash_status_last_timestamp_seconds",
+		keyIDStatus: series.NewGaugeVec(prometheus.GaugeOpts{Name: envelopes + "key_id_hash_status_last_timestamp_seconds",
 			Help: "The last time in seconds when a keyID was returned by the Status RPC call."}, keyLabels[1:]),
 	}
 	r.MustRegister(m.seconds, m.operations, m.cacheMisses, m.keyFailures, m.keysFilled, m.seedSeconds, m.calls, m.seedsKept, m.invalidKeyIDs, m.keyIDTotal, m.keyIDLast, m.keyIDStatus)

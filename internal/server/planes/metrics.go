@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kanzen-io/kanzen/internal/base/series"
 	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 )
@@ -26,7 +27,7 @@ type metrics struct {
 	moves           prometheus.Histogram
 	failures        prometheus.Counter
 	up, bytes       *prometheus.Desc
-	changes         *prometheus.CounterVec
+	changes         *series.CounterVec
 
 	passedOn, passedFailed atomic.Int64 // requests
 	memory                 func() int64
@@ -50,7 +51,7 @@ func newMetrics(f *Fleet, r prometheus.Registerer) *metrics {
 	m.failed = prometheus.NewDesc("kanzen_plane_passed_requests_failed_total", "Requests that were passed on, and that the other server did not answer.", nil, nil)
 	m.servers = prometheus.NewDesc("kanzen_plane_servers", "Servers that share control planes, as this one knows them: those that are away have crashed within the last hour, and are not back.", []string{"state"}, nil)
 	m.free = prometheus.NewDesc("kanzen_planes_without_owner", "Control planes that are to be awake, and that no server has, for longer than the others take to notice that a server has crashed.", nil, nil)
-	m.changes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kanzen_plane_owner_changes_total", Help: "Control planes that this server has passed on (Moved), or has taken from another one (Stopped, TakenOver)."}, []string{"why"})
+	m.changes = series.NewCounterVec(prometheus.CounterOpts{Name: "kanzen_plane_owner_changes_total", Help: "Control planes that this server has passed on (Moved), or has taken from another one (Stopped, TakenOver)."}, []string{"why"})
 	for _, why := range []string{owners.Moved, owners.Stopped, owners.TakenOver} {
 		m.changes.WithLabelValues(why)
 	}

@@ -6,20 +6,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // metrics measure dials through proxies.
 type metrics struct {
-	starts, failures *prometheus.CounterVec
+	starts, failures *series.CounterVec
 	seconds          *histogram.Vec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	const prefix = "apiserver_egress_dialer_"
 	m := &metrics{
-		starts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "dial_start_total",
+		starts: series.NewCounterVec(prometheus.CounterOpts{Name: prefix + "dial_start_total",
 			Help: "Dial starts, labeled by the protocol (http-connect or grpc) and transport (tcp or uds)."}, []string{"protocol", "transport"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "dial_failure_count",
+		failures: series.NewCounterVec(prometheus.CounterOpts{Name: prefix + "dial_failure_count",
 			Help: "Dial failure count, labeled by the protocol (http-connect or grpc), transport (tcp or uds), and stage (connect or proxy). " +
 				"The stage indicates at which stage the dial failed"}, []string{"protocol", "transport", "stage"}),
 		seconds: histogram.NewVec(prometheus.HistogramOpts{Name: prefix + "dial_duration_seconds",

@@ -4,19 +4,21 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // metrics have kube-apiserver's names.
 type metrics struct {
-	translated, tunneled *prometheus.CounterVec
-	sockets              *prometheus.CounterVec
-	logs                 *prometheus.CounterVec
+	translated, tunneled *series.CounterVec
+	sockets              *series.CounterVec
+	logs                 *series.CounterVec
 	logFailures          prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	vec := func(name, help string, labels ...string) *series.CounterVec {
+		return series.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m := &metrics{
 		translated: vec("apiserver_stream_translator_requests_total", "Sessions of exec and attach translated from websocket to SPDY, by the status that they ended with.", "code"),
@@ -30,4 +32,4 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-func count(v *prometheus.CounterVec, code int) { v.WithLabelValues(strconv.Itoa(code)).Inc() }
+func count(v *series.CounterVec, code int) { v.WithLabelValues(strconv.Itoa(code)).Inc() }

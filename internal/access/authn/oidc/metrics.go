@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Metrics measure the issuers of a server. Issuers, server and key sets are identified by hashes.
@@ -17,7 +18,7 @@ type Metrics struct {
 	server  string
 	clock   clock.PassiveClock
 	latency *histogram.Vec
-	fetches *prometheus.GaugeVec
+	fetches *series.GaugeVec
 	info    *prometheus.Desc
 
 	mu   sync.Mutex
@@ -34,7 +35,7 @@ func NewMetrics(r prometheus.Registerer, server string, clk clock.PassiveClock) 
 			Help:    "Latency of jwt authentication operations in seconds. This is the time spent authenticating a token for cache miss only (i.e. when the token is not found in the cache).",
 			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}), []string{"result", "jwt_issuer_hash"}),
-		fetches: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		fetches: series.NewGaugeVec(prometheus.GaugeOpts{
 			Name: prefix + "jwks_fetch_last_timestamp_seconds",
 			Help: "Timestamp of the last successful or failed JWKS fetch split by result, api server identity and jwt issuer for the JWT authenticator.",
 		}, []string{"result", "jwt_issuer_hash", "apiserver_id_hash"}),

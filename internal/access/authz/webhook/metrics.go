@@ -6,18 +6,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Metrics measure webhooks and their conditions.
 type Metrics struct {
-	evaluations, failOpen, exclusions, errors *prometheus.CounterVec
+	evaluations, failOpen, exclusions, errors *series.CounterVec
 	seconds, matchSeconds                     *histogram.Vec
 }
 
 // NewMetrics registers the metrics, which all webhooks of a server share.
 func NewMetrics(r prometheus.Registerer) *Metrics {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_authorization_" + name, Help: help}, labels)
+	counter := func(name, help string, labels ...string) *series.CounterVec {
+		return series.NewCounterVec(prometheus.CounterOpts{Name: "apiserver_authorization_" + name, Help: help}, labels)
 	}
 	m := &Metrics{
 		evaluations: counter("webhook_evaluations_total", "Round-trips to authorization webhooks.", "name", "result"),

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/base/histogram"
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 	"github.com/kanzen-io/kanzen/internal/request"
 )
@@ -57,7 +57,7 @@ var operations = [...]admission.Operation{admission.Create, admission.Update, ad
 // timed measures a part of a plugin. A write passes about forty of them, and
 // nearly all accept it, so the metric of accepted writes is looked up once.
 func (c *Chain) timed(name string, p Phase, f func(context.Context, *admission.Attributes) error) func(context.Context, *admission.Attributes) error {
-	var accepted [len(operations)]atomic.Pointer[prometheus.Observer]
+	var accepted [len(operations)]atomic.Pointer[histogram.Histogram]
 	return func(ctx context.Context, a *admission.Attributes) error {
 		began := c.clock.Now()
 		err := f(ctx, a)
@@ -76,11 +76,10 @@ func (c *Chain) timed(name string, p Phase, f func(context.Context, *admission.A
 		}
 		observer := accepted[n].Load()
 		if observer == nil {
-			made := c.m.plugins.WithLabelValues(name, string(p), string(a.Operation), "false")
-			observer = &made
+			observer = c.m.plugins.WithLabelValues(name, string(p), string(a.Operation), "false")
 			accepted[n].Store(observer)
 		}
-		(*observer).Observe(took.Seconds())
+		observer.Observe(took.Seconds())
 		return nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 )
 
@@ -24,11 +25,11 @@ const (
 // Metrics are the admission metrics of one server.
 type Metrics struct {
 	steps, plugins, webhooks           *histogram.Vec
-	stepSummary                        *prometheus.SummaryVec
-	rejections, failOpen, requests     *prometheus.CounterVec
-	conditionErrors, exclusions        *prometheus.CounterVec
+	stepSummary                        *series.SummaryVec
+	rejections, failOpen, requests     *series.CounterVec
+	conditionErrors, exclusions        *series.CounterVec
 	conditionSeconds                   *histogram.Vec
-	validatingChecks, mutatingChecks   *prometheus.CounterVec
+	validatingChecks, mutatingChecks   *series.CounterVec
 	validatingSeconds, mutatingSeconds *histogram.Vec
 }
 
@@ -39,13 +40,13 @@ func New() *Metrics {
 	histogram := func(name, help string, buckets []float64, labels ...string) *histogram.Vec {
 		return histogram.NewVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	}
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	counter := func(name, help string, labels ...string) *series.CounterVec {
+		return series.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	return &Metrics{
 		steps: histogram("apiserver_admission_step_admission_duration_seconds",
 			"How long all mutating or all validating plugins took.", short, "type", "operation", "rejected"),
-		stepSummary: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "apiserver_admission_step_admission_duration_seconds_summary",
+		stepSummary: series.NewSummaryVec(prometheus.SummaryOpts{Name: "apiserver_admission_step_admission_duration_seconds_summary",
 			Help: "How long all mutating or all validating plugins took, in total.", MaxAge: 5 * time.Hour, AgeBuckets: 2, BufCap: 50, // each has buffers of 12 KB
 			Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001}}, []string{"type", "operation", "rejected"}),
 		plugins: histogram("apiserver_admission_controller_admission_duration_seconds",

@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/guard"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 )
 
@@ -40,7 +40,7 @@ type breaker struct {
 	clock    clock.WithTicker
 	guard    *guard.Guard
 	log      *slog.Logger
-	open     *prometheus.GaugeVec
+	open     *series.GaugeVec
 	mu       sync.Mutex
 	// suspects has the webhooks that have failed since they last answered. A changed configuration has new hooks, and so begins
 	// without a suspicion. Guarded by mu, as are the fields of the suspects.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/guard"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 	"github.com/kanzen-io/kanzen/internal/engine/admission/measure"
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/wire/remote"
@@ -31,8 +32,8 @@ type Guardrails struct {
 	// Warn tells clients which webhook has delayed their write.
 	Warn    bool
 	breaker *breaker // nil: every webhook is waited for
-	slow    *prometheus.CounterVec
-	open    *prometheus.GaugeVec
+	slow    *series.CounterVec
+	open    *series.GaugeVec
 }
 
 // GuardrailsConfig has what guardrails need. All fields but the first two are required.
@@ -50,8 +51,8 @@ type GuardrailsConfig struct {
 // NewGuardrails makes guardrails. With a patience, Run must run.
 func NewGuardrails(c GuardrailsConfig) *Guardrails {
 	g := &Guardrails{Warn: c.Warn,
-		slow: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kanzen_admission_webhook_slow_total", Help: "Writes that a webhook has delayed for more than a second."}, []string{"name", "type"}),
-		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kanzen_admission_webhook_breaker_open", Help: "1 for each webhook whose breaker is open: writes do not wait for it."}, []string{"configuration", "name"}),
+		slow: series.NewCounterVec(prometheus.CounterOpts{Name: "kanzen_admission_webhook_slow_total", Help: "Writes that a webhook has delayed for more than a second."}, []string{"name", "type"}),
+		open: series.NewGaugeVec(prometheus.GaugeOpts{Name: "kanzen_admission_webhook_breaker_open", Help: "1 for each webhook whose breaker is open: writes do not wait for it."}, []string{"configuration", "name"}),
 	}
 	if c.Patience > 0 {
 		g.breaker = &breaker{patience: c.Patience, clock: c.Clock, guard: c.Guard, log: c.Log, open: g.open, suspects: map[*hook]*suspect{}}

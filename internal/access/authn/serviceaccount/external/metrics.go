@@ -12,12 +12,13 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/base/histogram"
+	"github.com/kanzen-io/kanzen/internal/base/series"
 )
 
 // Metrics measure requests to a signer.
 type Metrics struct {
 	fetchedAt, dataAt   prometheus.Gauge
-	fetches, signatures *prometheus.CounterVec
+	fetches, signatures *series.CounterVec
 	seconds             *histogram.Vec
 }
 
@@ -29,9 +30,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Unix Timestamp in seconds of the last successful FetchKeys request"}),
 		dataAt: prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "fetch_keys_data_timestamp",
 			Help: "Unix Timestamp in seconds of the last successful FetchKeys data_timestamp value returned by the external signer"}),
-		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "fetch_keys_request_total",
+		fetches: series.NewCounterVec(prometheus.CounterOpts{Name: prefix + "fetch_keys_request_total",
 			Help: "Total attempts at syncing supported JWKs"}, []string{"code"}),
-		signatures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + "sign_request_total",
+		signatures: series.NewCounterVec(prometheus.CounterOpts{Name: prefix + "sign_request_total",
 			Help: "Total attempts at signing JWT"}, []string{"code"}),
 		seconds: histogram.NewVec(histogram.Opts(r, prometheus.HistogramOpts{Name: prefix + "request_duration_seconds",
 			Help:    "Request duration and time for calls to external-jwt-signer",

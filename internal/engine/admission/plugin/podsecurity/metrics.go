@@ -6,13 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/pod-security-admission/api"
 
+	"github.com/kanzen-io/kanzen/internal/base/series"
 	"github.com/kanzen-io/kanzen/internal/base/version"
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
 )
 
 // metrics count decisions and exemptions, under kube-apiserver's names.
 type metrics struct {
-	evaluations, exemptions, errors *prometheus.CounterVec
+	evaluations, exemptions, errors *series.CounterVec
 	newest                          api.Version // of the API that is served
 }
 
@@ -23,10 +24,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	newest, _ := api.ParseVersion("v" + v.Major + "." + v.Minor) // never fails for a version of Kubernetes
 	m := &metrics{
 		newest: newest,
-		evaluations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pod_security_evaluations_total", Help: "Evaluations of policies."},
+		evaluations: series.NewCounterVec(prometheus.CounterOpts{Name: "pod_security_evaluations_total", Help: "Evaluations of policies."},
 			append([]string{"decision", "policy_level", "policy_version", "mode"}, where...)),
-		exemptions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pod_security_exemptions_total", Help: "Writes that are exempt."}, where),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pod_security_errors_total", Help: "Policies that could not be read."},
+		exemptions: series.NewCounterVec(prometheus.CounterOpts{Name: "pod_security_exemptions_total", Help: "Writes that are exempt."}, where),
+		errors: series.NewCounterVec(prometheus.CounterOpts{Name: "pod_security_errors_total", Help: "Policies that could not be read."},
 			append([]string{"fatal"}, where...)),
 	}
 	for _, operation := range []string{"create", "update"} { // kube-apiserver shows these before they count
