@@ -95,10 +95,13 @@ func TestExportLife(t *testing.T) {
 	if testing.Short() {
 		steps = 60
 	}
+	inEachLog(t, nil, func(t *testing.T, g *ground) { testExportLife(t, g, steps) })
+}
+
+func testExportLife(t *testing.T, g *ground, steps int) {
 	seed := randomSeed()
 	t.Logf("seed %d", seed)
-	g := start(t, settings(t.TempDir()))
-	g.create(t, "provider", PlaneSpec{})
+	g.have(t, "provider")
 	l := &exportLife{ground: g, r: rand.New(rand.NewPCG(seed, 3)), there: map[string]bool{}, allowed: map[string]bool{}}
 	g.export(t, `{"planes":[]}`)
 	informer := g.inform(t)
@@ -116,7 +119,7 @@ var consumers = []string{"c0", "c1", "c2"}
 func (l *exportLife) step(t *testing.T) {
 	name := consumers[l.r.IntN(len(consumers))]
 	if !l.there[name] {
-		l.create(t, name, PlaneSpec{})
+		l.have(t, name)
 		l.there[name] = true
 		return
 	}
