@@ -171,11 +171,6 @@ func (b *base) common() *engine.Common {
 	return c
 }
 
-// has reports whether there is a key with a prefix.
-func (b *base) has(prefix string) bool {
-	return slices.ContainsFunc(b.keys, func(k baseKey) bool { return strings.HasPrefix(k.key, prefix) })
-}
-
 // readBase reads what a base is of; false: there is none, or it is not finished.
 func (f *Fleet) readBase(ctx context.Context, b *base) (found bool, err error) {
 	_, err = f.on.DB.Range(ctx, kv.Range{Key: basesPrefix + b.ID}, func(k kv.KeyValue) bool {

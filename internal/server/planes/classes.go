@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
+	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
@@ -25,6 +26,8 @@ type class struct {
 	name  string // "": the log of the root
 	db    store.DB
 	wakes chan struct{} // bounds how many planes start at a time
+	// exports are those among the planes that lie in it.
+	exports *exports.Exports
 
 	looking sync.Mutex // held while it is asked: answers are taken up in the order of the questions
 
@@ -48,6 +51,17 @@ func (f *Fleet) newClasses() {
 	for _, c := range f.on.Classes {
 		f.classes[c.Name] = &class{name: c.Name, db: c.DB, wakes: make(chan struct{}, 2*workers)}
 	}
+	for _, c := range f.classes {
+		c.exports = f.newExports(c)
+	}
+}
+
+// placeOf is what messages call the place where planes of a storage class lie.
+func placeOf(class string) string {
+	if class == "" {
+		return "the log of the root"
+	}
+	return fmt.Sprintf("the storage class %q", class)
 }
 
 // classNames are those that Planes can name.

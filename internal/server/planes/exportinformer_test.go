@@ -95,10 +95,13 @@ func TestExportLife(t *testing.T) {
 	if testing.Short() {
 		steps = 60
 	}
+	inEachLog(t, nil, func(t *testing.T, g *ground) { testExportLife(t, g, steps) })
+}
+
+func testExportLife(t *testing.T, g *ground, steps int) {
 	seed := randomSeed()
 	t.Logf("seed %d", seed)
-	g := start(t, settings(t.TempDir()))
-	g.create(t, "provider", PlaneSpec{})
+	g.have(t, "provider")
 	l := &exportLife{ground: g, r: rand.New(rand.NewPCG(seed, 3)), there: map[string]bool{}, allowed: map[string]bool{}}
 	g.export(t, `{"planes":[]}`)
 	informer := g.inform(t)
@@ -116,7 +119,7 @@ var consumers = []string{"c0", "c1", "c2"}
 func (l *exportLife) step(t *testing.T) {
 	name := consumers[l.r.IntN(len(consumers))]
 	if !l.there[name] {
-		l.create(t, name, PlaneSpec{})
+		l.have(t, name)
 		l.there[name] = true
 		return
 	}
@@ -213,6 +216,32 @@ func (l *exportLife) compare(t *testing.T, informer cache.SharedIndexInformer) {
 	}
 }
 
+// templateBinds makes a template "user", whose planes bind widgets.
+func (g *ground) templateBinds(t *testing.T) {
+	t.Helper()
+	binding := map[string]any{"apiVersion": "planes.kanzen.io/v1", "kind": "Binding", "metadata": map[string]any{"name": "widgets"},
+		"spec": map[string]any{"export": map[string]any{"plane": "provider", "name": "widgets"}}}
+	template := map[string]any{"apiVersion": Group + "/" + Version, "kind": "PlaneTemplate", "metadata": map[string]any{"name": "user"}, "spec": map[string]any{"objects": []any{binding}}}
+	if err := g.root.Do(t.Context(), http.MethodPost, strings.TrimSuffix(templatesPath, "/"), "application/json", template, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A binding can come from a template, which lies in the log of the root, wherever the plane does.
+func TestExportTemplate(t *testing.T) {
+	inEachLog(t, nil, func(t *testing.T, g *ground) {
+		g.have(t, "provider")
+		g.export(t, `{"all":true}`)
+		g.templateBinds(t)
+		g.create(t, "alice", PlaneSpec{Template: "user", StorageClass: g.class})
+		g.becomes(t, "alice", exports.Bound, metav1.ConditionTrue)
+		g.must(t, "alice", "POST", widgetsPath, widget("w", 1), nil)
+		if got := g.lists(t, allWidgets); len(got) != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // TestExportCost has many planes bind an export by their template, and one informer see their objects, while all of them sleep.
 func TestExportCost(t *testing.T) {
 	many, each := 200, 10
@@ -222,12 +251,7 @@ func TestExportCost(t *testing.T) {
 	g := start(t, settings(t.TempDir()))
 	g.create(t, "provider", PlaneSpec{})
 	g.export(t, `{"all":true}`)
-	binding := map[string]any{"apiVersion": "planes.kanzen.io/v1", "kind": "Binding", "metadata": map[string]any{"name": "widgets"},
-		"spec": map[string]any{"export": map[string]any{"plane": "provider", "name": "widgets"}}}
-	template := map[string]any{"apiVersion": Group + "/" + Version, "kind": "PlaneTemplate", "metadata": map[string]any{"name": "user"}, "spec": map[string]any{"objects": []any{binding}}}
-	if err := g.root.Do(t.Context(), http.MethodPost, strings.TrimSuffix(templatesPath, "/"), "application/json", template, nil); err != nil {
-		t.Fatal(err)
-	}
+	g.templateBinds(t)
 	for n := range many {
 		name := fmt.Sprintf("u%d", n)
 		g.create(t, name, PlaneSpec{Template: "user"})

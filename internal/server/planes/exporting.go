@@ -17,17 +17,42 @@ import (
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/kv"
 	"github.com/kanzen-io/kanzen/internal/store/splice"
 )
 
 // This file is what exports between planes know of the fleet.
 
-// newExports makes the exports of a fleet.
-func (f *Fleet) newExports() *exports.Exports {
+// newExports makes the exports among the planes that lie in one log.
+func (f *Fleet) newExports(c *class) *exports.Exports {
+	log := f.log
+	if c.name != "" {
+		log = log.With("class", c.name)
+	}
 	return exports.New(exports.Config{
-		Planes: exporting{f}, DB: splice.Values(f.on.DB), Transformer: f.transformer, Types: f.on.Types, Gates: f.cfg.Gates(),
-		Clock: f.on.Clock, Guard: f.guard, Log: f.log,
+		Planes: exporting{f, c}, Place: placeOf(c.name), Others: func() []*exports.Exports { return f.otherExports(c) },
+		DB: splice.Values(c.db), Shared: c.name != "", Transformer: f.transformer, Types: f.on.Types, Gates: f.cfg.Gates(),
+		Clock: f.on.Clock, Guard: f.guard, Log: log,
 	})
+}
+
+// otherExports are those of all other logs.
+func (f *Fleet) otherExports(than *class) (all []*exports.Exports) {
+	for _, c := range f.classes {
+		if c != than {
+			all = append(all, c.exports)
+		}
+	}
+	return all
+}
+
+// tellExports has the exports of storage classes look at a plane.
+func (f *Fleet) tellExports(plane string, classes ...string) {
+	for _, name := range classes {
+		if c := f.classes[name]; c != nil {
+			c.exports.Changed(plane)
+		}
+	}
 }
 
 // openEncryption reads how planes encrypt what they store.
@@ -60,21 +85,22 @@ func (f *Fleet) takePart(seams *server.Seams, h *hosted) error {
 	if err != nil {
 		return err
 	}
-	seams.Kinds, seams.Admit, seams.Exports = kinds, f.exports.Guards(h.uid), f.exports.Serve(h.name)
-	if h.own.class.name != "" {
-		seams.Admit = append(seams.Admit, exports.Apart()...)
-	}
+	of := h.own.class.exports
+	seams.Kinds, seams.Admit, seams.Exports = kinds, of.Guards(h.uid), of.Serve(h.name)
 	return nil
 }
 
-// exporting is the fleet as exports see it.
-type exporting struct{ *Fleet }
+// exporting is the fleet as the exports of one log see it.
+type exporting struct {
+	*Fleet
+	class *class
+}
 
 // List is part of exports.Planes.
 func (f exporting) List() []exports.Plane {
 	var out []exports.Plane
 	for _, h := range f.all() {
-		if p, ok := h.exported(); ok {
+		if p, ok := h.exported(f.class.name); ok {
 			out = append(out, p)
 		}
 	}
@@ -84,7 +110,7 @@ func (f exporting) List() []exports.Plane {
 // Find is part of exports.Planes.
 func (f exporting) Find(name string) (exports.Plane, bool) {
 	if h := f.find(name); h != nil {
-		return h.exported()
+		return h.exported(f.class.name)
 	}
 	return exports.Plane{}, false
 }
@@ -96,12 +122,53 @@ func (f exporting) Known(uid types.UID) bool {
 	return f.byUID[uid] != nil
 }
 
-// exported returns a plane as exports see it; ok is false if it is being deleted, not all that belongs to it is there yet, or it does not lie
-// in the log of the root, of which views are made.
-func (h *hosted) exported() (_ exports.Plane, ok bool) {
+// exported returns a plane as the exports of a storage class see it; ok is false if it is being deleted, not all that belongs to it is there
+// yet, or it lies elsewhere, as far as this server knows.
+func (h *hosted) exported(class string) (_ exports.Plane, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return exports.Plane{Name: h.name, UID: h.uid, Labels: h.labels}, !h.deleted && h.class == "" && h.isMade()
+	return exports.Plane{Name: h.name, UID: h.uid, Labels: h.labels}, !h.deleted && h.class == class && h.isMade()
+}
+
+// Stay is part of exports.Planes. A move replaces the mark of the plane after its record says that it leaves, and before it looks for the
+// last time whether bindings are in force (moving.finish): so the mark is read before the record here.
+func (f exporting) Stay(ctx context.Context, uid types.UID) (out exports.Stay, err error) {
+	mark := int64(0)
+	if len(f.classes) > 1 {
+		if mark, err = readMark(ctx, f.class.db, uid); err != nil {
+			return out, err
+		}
+	}
+	s, err := f.storageOf(ctx, uid)
+	switch {
+	case err != nil:
+		return out, err
+	case s.class() != f.class.name || mark == 0 && f.class.name != "":
+		return out, exports.ErrElsewhere
+	}
+	now := s.Stays[len(s.Stays)-1]
+	out.By, out.Since = now.By, now.Since
+	if len(f.classes) == 1 {
+		return out, nil // there is nowhere to go
+	}
+	out.While = []kv.Condition{{Key: markOf(uid), Is: kv.ModRevision, N: mark}}
+	if s.Leaving {
+		out.Leaves = "another log"
+	}
+	f.mu.RLock()
+	h := f.byUID[uid]
+	f.mu.RUnlock()
+	if h != nil && h.restless() {
+		out.Leaves = placeOf(h.wantsClass())
+	}
+	return out, nil
+}
+
+// wantsClass is the storage class that the plane is to lie in.
+func (h *hosted) wantsClass() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.wantedClass
 }
 
 // Log is part of exports.Planes.
@@ -111,13 +178,13 @@ func (f exporting) Log(ctx context.Context, uid types.UID) (store.DB, string, er
 	h := f.byUID[uid]
 	f.mu.RUnlock()
 	if h == nil {
-		return f.on.DB, prefix, nil
+		return f.class.db, prefix, nil
 	}
 	h.mu.Lock()
 	under := h.under
 	h.mu.Unlock()
 	under.imported = false // views of many planes have the revisions of the log
-	db, err := f.laid(ctx, uid, under, &storage{}, splice.Values(f.on.DB))
+	db, err := f.laid(ctx, uid, under, &storage{}, splice.Values(f.class.db))
 	return db, prefix, err
 }
 

@@ -20,7 +20,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
+	"github.com/kanzen-io/kanzen/internal/store/etcd/etcdtest"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -76,6 +78,31 @@ func (g *ground) becomes(t testing.TB, plane, condition string, want metav1.Cond
 	}
 }
 
+// inEachLog runs a test with planes that lie in the log of the root, and with planes in a storage class.
+func inEachLog(t *testing.T, cfg func() *config.Config, test func(t *testing.T, g *ground)) {
+	if cfg == nil {
+		cfg = func() *config.Config { return settings(t.TempDir()) }
+	}
+	t.Run("root", func(t *testing.T) { test(t, start(t, cfg())) })
+	t.Run("class", func(t *testing.T) {
+		given := newLogs(t).given(nil)
+		db := etcdtest.Start(t, false).Dial()
+		t.Cleanup(func() { _ = db.Close() })
+		given.Classes[1].DB = db
+		g := startWith(t, cfg(), given)
+		g.class = "b"
+		test(t, g)
+	})
+}
+
+// have creates planes where those of the test lie.
+func (g *ground) have(t testing.TB, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		g.create(t, name, PlaneSpec{StorageClass: g.class})
+	}
+}
+
 // seen is what a provider sees of an object.
 type seen struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
@@ -119,11 +146,10 @@ func (g *ground) fails(t testing.TB, code int, words, plane, method, path, body 
 
 // A kind that is bound is served with the provider's schema; the provider sees its objects in all planes and writes them in each; what
 // it may do with other kinds is what was accepted. When the binding goes, all of that goes.
-func TestExport(t *testing.T) {
-	g := start(t, settings(t.TempDir()))
-	for _, name := range []string{"provider", "alice", "bob", "carol"} {
-		g.create(t, name, PlaneSpec{})
-	}
+func TestExport(t *testing.T) { inEachLog(t, nil, testExport) }
+
+func testExport(t *testing.T, g *ground) {
+	g.have(t, "provider", "alice", "bob", "carol")
 	g.export(t, `{"planes":["alice","bob"]}`)
 	for _, name := range []string{"alice", "bob"} {
 		g.bind(t, name, mapsClaim)
@@ -248,11 +274,10 @@ func (g *ground) definitionsAreKept(t *testing.T) {
 }
 
 // A schema that does not fit what a plane has stored is held back there, and taken elsewhere.
-func TestExportedSchemas(t *testing.T) {
-	g := start(t, settings(t.TempDir()))
-	for _, name := range []string{"provider", "alice", "bob"} {
-		g.create(t, name, PlaneSpec{})
-	}
+func TestExportedSchemas(t *testing.T) { inEachLog(t, nil, testExportedSchemas) }
+
+func testExportedSchemas(t *testing.T, g *ground) {
+	g.have(t, "provider", "alice", "bob")
 	g.must(t, "bob", "POST", definitionsPath, widgets(""), nil)
 	g.export(t, `{"all":true}`)
 	for _, name := range []string{"alice", "bob"} {
@@ -306,11 +331,10 @@ func TestExportedSchemas(t *testing.T) {
 }
 
 // Rights that are withdrawn, and a provider that is deleted, take the provider's view away and leave objects.
-func TestExportWithdrawn(t *testing.T) {
-	g := start(t, settings(t.TempDir()))
-	for _, name := range []string{"provider", "alice", "bob"} {
-		g.create(t, name, PlaneSpec{})
-	}
+func TestExportWithdrawn(t *testing.T) { inEachLog(t, nil, testExportWithdrawn) }
+
+func testExportWithdrawn(t *testing.T, g *ground) {
+	g.have(t, "provider", "alice", "bob")
 	g.export(t, `{"all":true}`)
 	for _, name := range []string{"alice", "bob"} {
 		g.bind(t, name, "")
@@ -332,7 +356,7 @@ func TestExportWithdrawn(t *testing.T) {
 		}
 		g.becomes(t, "bob", exports.Bound, metav1.ConditionFalse)
 		// Another plane of the name has no part in what the first one had.
-		g.create(t, "provider", PlaneSpec{})
+		g.have(t, "provider")
 		g.export(t, `{"all":true}`)
 		eventually(t, "another export is not told apart", func() bool {
 			reason, _ := g.becomes(t, "bob", exports.Bound, metav1.ConditionFalse)
@@ -356,19 +380,21 @@ func TestExportWithdrawn(t *testing.T) {
 
 // What is encrypted is read by the controller, the view and the check of schemas as it is in planes.
 func TestExportEncrypted(t *testing.T) {
-	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "encryption.yaml")
 	const configuration = `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"EncryptionConfiguration","resources":[{"resources":["*.*"],"providers":[
 		{"aesgcm":{"keys":[{"name":"k","secret":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}]}}]}]}`
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := settings(dir)
-	cfg.EncryptionConfigFile = file
-	g := start(t, cfg)
-	for _, name := range []string{"provider", "alice"} {
-		g.create(t, name, PlaneSpec{})
-	}
+	inEachLog(t, func() *config.Config {
+		cfg := settings(t.TempDir())
+		cfg.EncryptionConfigFile = file
+		return cfg
+	}, testExportEncrypted)
+}
+
+func testExportEncrypted(t *testing.T, g *ground) {
+	g.have(t, "provider", "alice")
 	g.export(t, `{"all":true}`)
 	g.bind(t, "alice", mapsClaim)
 	g.becomes(t, "alice", exports.Bound, metav1.ConditionTrue)
@@ -380,7 +406,7 @@ func TestExportEncrypted(t *testing.T) {
 	}
 	eventually(t, "the informer does not have it", func() bool { return len(held(informer)) == 1 })
 	plain := false
-	_, err := g.on.DB.Range(t.Context(), kv.Range{Key: Prefix, End: kv.PrefixEnd(Prefix)}, func(k kv.KeyValue) bool {
+	_, err := g.classes[g.class].db.Range(t.Context(), kv.Range{Key: Prefix, End: kv.PrefixEnd(Prefix)}, func(k kv.KeyValue) bool {
 		plain = plain || strings.Contains(string(k.Value), `"kind":"Widget"`) && strings.Contains(string(k.Key), "example.com/widgets")
 		return true
 	})
@@ -394,9 +420,10 @@ func TestExportEncrypted(t *testing.T) {
 }
 
 // Watches of a provider take no seats of its plane, however many there are.
-func TestExportWatches(t *testing.T) {
-	g := start(t, settings(t.TempDir()))
-	g.create(t, "provider", PlaneSpec{})
+func TestExportWatches(t *testing.T) { inEachLog(t, nil, testExportWatches) }
+
+func testExportWatches(t *testing.T, g *ground) {
+	g.have(t, "provider")
 	g.export(t, `{"all":true}`)
 	eventually(t, "the kind is not offered", func() bool {
 		code, _ := g.ask(t, "provider", "provider", "GET", allWidgets, "")

@@ -73,11 +73,10 @@ func (w *membersWatch) next(t *testing.T, n int) (lines []string) {
 }
 
 // A watch of the planes of an export begins with all of them, and goes on with what changes. Such a watch may last.
-func TestExportMembers(t *testing.T) {
-	g := start(t, settings(t.TempDir()))
-	for _, name := range []string{"provider", "alice", "bob", "carol"} {
-		g.create(t, name, PlaneSpec{})
-	}
+func TestExportMembers(t *testing.T) { inEachLog(t, nil, testExportMembers) }
+
+func testExportMembers(t *testing.T, g *ground) {
+	g.have(t, "provider", "alice", "bob", "carol")
 	g.export(t, `{"planes":["alice","bob","carol"]}`)
 	bind := func(name string) {
 		g.bind(t, name, "")

@@ -19,7 +19,6 @@ import (
 	"github.com/kanzen-io/kanzen/internal/process/encryption"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
-	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 	"github.com/kanzen-io/kanzen/internal/wire/egress"
 )
@@ -51,7 +50,6 @@ type Fleet struct {
 	gathering gathering // of what all servers do
 	began     time.Time
 
-	exports   *exports.Exports
 	transfers transfers
 	sealed    *encryption.Encryption // how planes encrypt what they store; nil: they do not; set by Run
 
@@ -91,7 +89,7 @@ func New(cfg *config.Plane, on *process.Process, seams server.Seams) *Fleet {
 	f.serving, f.halt = context.WithCancel(context.Background())
 	f.began, f.events = on.Clock.Now(), make(chan *corev1.Event, maxEvents)
 	f.metrics = newMetrics(f, on.Metrics)
-	f.exports, f.transfers = f.newExports(), f.newTransfers()
+	f.transfers = f.newTransfers()
 	return f
 }
 
@@ -135,7 +133,9 @@ func (f *Fleet) Run(ctx context.Context, root *server.Plane) error {
 		all.Go(func() { f.moves.Run(ctx, movesAtOnce, f.relocate) })
 		all.Go(func() { f.guard.Keep(ctx, "what is left of planes", f.sweep) })
 		all.Go(func() { f.guard.Keep(ctx, "what is left of planes in storage classes", f.sweepStorage) })
-		all.Go(func() { f.guard.Keep(ctx, "exports between planes", f.exports.Run) })
+		for _, c := range f.classes {
+			all.Go(func() { f.guard.Keep(ctx, "exports between planes", c.exports.Run) })
+		}
 	})
 	f.root.follow(ctx, f.on.Clock.After, func(list []Plane) { f.replace(list); first() }, f.set, f.gone,
 		func(err error) { f.log.Warn("could not follow planes, trying again", "error", err) })
@@ -201,7 +201,7 @@ func (f *Fleet) set(p *Plane) {
 	f.mu.Unlock()
 	h.begin(p)
 	if h.labelled(p) {
-		f.exports.Changed(p.Name)
+		f.tellExports(p.Name, h.lying())
 	}
 	h.limit(p.Spec.Limits)
 	h.paced(&p.Status, f.on.Clock.Now())
@@ -237,7 +237,7 @@ func (f *Fleet) forget(name string, uid types.UID) {
 	delete(f.byUID, uid)
 	f.ending.Go(func() {
 		h.end()
-		f.exports.Changed(name)
+		f.tellExports(name, h.lying())
 		f.logged(h, h.stop(owners.Asleep()))
 		// Somebody may have taken its finalizer away.
 		if err := f.eraseAll(context.WithoutCancel(f.running), h); err != nil {

@@ -131,7 +131,7 @@ func (h *hosted) complete() {
 	case <-h.made:
 	default:
 		close(h.made)
-		h.fleet.exports.Changed(h.name)
+		h.fleet.tellExports(h.name, h.class)
 	}
 }
 
@@ -250,7 +250,7 @@ func (h *hosted) start(ctx context.Context, p *server.Plane) error {
 	h.mu.Unlock()
 	h.wakes.Add(1)
 	h.fleet.queue.AddAfter(h.name, 0) // its status
-	h.fleet.exports.Changed(h.name)
+	h.fleet.tellExports(h.name, h.lying())
 	return nil
 }
 
@@ -262,9 +262,13 @@ func (h *hosted) begin(p *Plane) {
 	if p.Status.Base != "" { // what is told late may be from before
 		h.under.base = p.Status.Base
 	}
+	if h.wantedClass != p.Spec.StorageClass && h.isMade() {
+		h.fleet.tellExports(h.name, h.class) // bindings may wait for the plane to move, or not to
+	}
 	h.wantedClass, h.trouble = p.Spec.StorageClass, troubled(p)
 	if told := p.Status.storageClass(); told != h.toldClass { // otherwise this server may know better
-		h.class, h.toldClass = told, told
+		h.toldClass = told
+		h.liesNow(told)
 	}
 	if h.told.objects == 0 || !h.had { // as another server, or a process before this one has counted
 		h.told.objects, h.told.bytes = p.Status.Objects, p.Status.Bytes

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
-	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
@@ -171,9 +170,6 @@ func (f *Fleet) found(ctx context.Context, h *hosted, p *Plane, t *template) err
 	b, err := f.baseFor(ctx, t)
 	if err != nil || b == nil {
 		return err
-	}
-	if c.name != "" && b.has(exports.Group+"/") {
-		return errors.New("its template has exports or bindings, which only planes in the log of the root can have")
 	}
 	p.Status.Base = b.ID
 	h.begin(p)

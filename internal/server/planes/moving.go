@@ -77,8 +77,7 @@ func (f *Fleet) relocate(ctx context.Context, uid string) error {
 		return err
 	}
 	h.mu.Lock()
-	learned := h.class != s.class()
-	h.class = s.class()
+	learned := h.liesNow(s.class())
 	wanted, over := h.wantedClass, h.over
 	h.mu.Unlock()
 	if over {
@@ -116,7 +115,7 @@ func (h *hosted) forgetFailure() bool {
 
 // tidy removes what is left of a plane where it does not lie.
 func (f *Fleet) tidy(ctx context.Context, h *hosted) error {
-	s, err := f.storageOf(ctx, h.uid)
+	s, err := f.remains(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -169,6 +168,14 @@ func (f *Fleet) move(ctx context.Context, h *hosted, class string) error {
 	to, err := f.answering(class)
 	if err != nil {
 		return err
+	}
+	from, err := f.classOf(h.lying())
+	if err != nil {
+		return err
+	}
+	if err := f.unbound(ctx, h, from); err != nil { // it is not woken for that, again and again
+		_, staying := f.remains(ctx, h)
+		return errors.Join(err, staying)
 	}
 	// It is awake while it is copied, as it would be anyway if it is used: nobody waits for the copy.
 	if _, err := h.enter(ctx); err != nil {
@@ -238,13 +245,12 @@ func (m *moving) begin(ctx context.Context) (err error) {
 		m.s.Stays = []stay{{By: mark.Shift, Since: mark.at + mark.Shift}}
 	}
 	m.from = m.spliced(&m.s, m.own.db)
-	if err := m.apart(ctx); err != nil {
-		return err
-	}
 	if err := sameLog(ctx, from.db, m.to.db); err != nil {
 		return err
 	}
-	if m.s, err = m.record(ctx, h.uid, m.s.with(m.to.name), m.owner); err != nil {
+	s := m.s.with(m.to.name)
+	s.Leaving = true
+	if m.s, err = m.record(ctx, h.uid, s, m.owner); err != nil {
 		return err
 	}
 	mark, err := m.fence(ctx, m.to.db, h.uid, true, m.recorded(h.uid, m.s))
@@ -259,27 +265,36 @@ func (m *moving) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// apart refuses the move of a plane that leaves the root's log and has exports or bindings: providers see what is in that log.
-func (m *moving) apart(ctx context.Context) error {
-	if m.to.name == "" {
-		return nil
-	}
-	m.h.mu.Lock()
-	under := m.h.under
-	m.h.mu.Unlock()
-	db, err := m.laid(ctx, m.h.uid, under, &m.s, m.own.db)
-	if err != nil {
+// unbound refuses the move of a plane if a binding of it or to it is in force: what a provider sees is in one log.
+func (f *Fleet) unbound(ctx context.Context, h *hosted, lies *class) error {
+	bonds, err := exports.InForce(ctx, lies.db, h.uid)
+	if err != nil || len(bonds) == 0 {
 		return err
 	}
-	first := ""
-	prefix := m.h.prefix() + "/" + exports.Group + "/"
-	if _, err := db.Range(ctx, kv.Range{Key: prefix, End: kv.PrefixEnd(prefix), Limit: 1}, func(k kv.KeyValue) bool {
-		first = strings.TrimPrefix(string(k.Key), prefix)
-		return false
-	}); err != nil || first == "" {
-		return err
+	b, more := bonds[0], ""
+	what := fmt.Sprintf("the plane %s has bound its export %s", b.Plane, b.Export)
+	if b.Consumer == h.uid {
+		f.mu.RLock()
+		provider := f.byUID[b.Provider]
+		f.mu.RUnlock()
+		if what = "it has bound an export"; provider != nil {
+			what = fmt.Sprintf("it has bound the export %s/%s", provider.name, b.Export)
+		}
 	}
-	return fmt.Errorf("it has %s: planes that offer or bind kinds lie in the log of the root", first)
+	if len(bonds) > 1 {
+		more = fmt.Sprintf(", and %d more bindings of it or to it are in force", len(bonds)-1)
+	}
+	return fmt.Errorf("%s%s; planes with such bindings lie in one log, and stay there", what, more)
+}
+
+// remains takes up that a plane is not being moved, and returns its record.
+func (f *Fleet) remains(ctx context.Context, h *hosted) (storage, error) {
+	s, err := f.storageOf(ctx, h.uid)
+	if err != nil || !s.Leaving {
+		return s, err
+	}
+	s.Leaving = false
+	return f.record(ctx, h.uid, s, nil)
 }
 
 // errSameLog says that two storage classes are one etcd.
@@ -392,6 +407,13 @@ func (m *moving) finish(ctx context.Context) error {
 	if _, err := m.copyChanges(ctx); err != nil {
 		return err
 	}
+	// A binding that was about to come into force has done so by now, or never will.
+	if _, err := m.fence(ctx, m.own.class.db, m.h.uid, true, m.recorded(m.h.uid, m.s)); err != nil {
+		return err
+	}
+	if err := m.unbound(ctx, m.h, m.own.class); err != nil {
+		return err
+	}
 	// All revisions that anybody was told are not after this one, and all that anybody will be told are.
 	until := m.at
 	now, err := m.to.db.Head(ctx)
@@ -417,6 +439,7 @@ func (m *moving) abandon(ctx context.Context) {
 	defer cancel()
 	if now, err := m.storageOf(ctx, m.h.uid); err == nil && now.class() != m.to.name {
 		_, _ = eraseWhile(ctx, m.to.db, m.h.prefix()+"/", m.still) // otherwise later
+		_, _ = m.remains(ctx, m.h)
 	}
 }
 

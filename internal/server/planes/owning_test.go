@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kanzen-io/kanzen/internal/process"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
 	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -29,8 +30,9 @@ import (
 
 // several are servers that share a log and reach each other.
 type several struct {
-	db  store.DB
-	all []*ground
+	db      store.DB
+	classes []process.Class
+	all     []*ground
 }
 
 func startSeveral(t testing.TB, n int) *several {
@@ -43,12 +45,21 @@ func startSeveral(t testing.TB, n int) *several {
 	return s
 }
 
+// severalOn starts servers that have storage classes.
+func severalOn(t testing.TB, l *logs, n int) *several {
+	s := &several{db: l.root, classes: l.given(nil).Classes}
+	for range n {
+		s.join(t)
+	}
+	return s
+}
+
 // join starts one more.
 func (s *several) join(t testing.TB) *ground {
 	cfg := settings(t.TempDir())
 	cfg.NoListener, cfg.BindAddress, cfg.SecurePort = false, net.IPv4(127, 0, 0, 1), 0
 	cfg.EtcdServers = []string{"http://given.example:2379"}
-	g := startOn(t, cfg, s.db)
+	g := startWith(t, cfg, process.Given{DB: s.db, Classes: s.classes})
 	s.all = append(s.all, g)
 	return g
 }
@@ -315,10 +326,15 @@ func TestServerStops(t *testing.T) {
 
 // A provider of exports uses planes wherever they are, and deleting a plane ends it on the server that has it.
 func TestOwnersOfExports(t *testing.T) {
-	s := startSeveral(t, 2)
+	for _, class := range []string{"", "b"} {
+		t.Run("class "+class, func(t *testing.T) { testOwnersOfExports(t, severalOn(t, newLogs(t), 2), class) })
+	}
+}
+
+func testOwnersOfExports(t *testing.T, s *several, class string) {
 	a, b := s.all[0], s.all[1]
-	a.create(t, "provider", PlaneSpec{Server: a.self()})
-	alice := a.create(t, "alice", PlaneSpec{Server: b.self()})
+	a.create(t, "provider", PlaneSpec{Server: a.self(), StorageClass: class})
+	alice := a.create(t, "alice", PlaneSpec{Server: b.self(), StorageClass: class})
 	a.export(t, `{"planes":["alice"]}`)
 	a.bind(t, "alice", "")
 	a.becomes(t, "alice", exports.Bound, metav1.ConditionTrue)
@@ -339,7 +355,7 @@ func TestOwnersOfExports(t *testing.T) {
 	}
 	a.delete(t, "alice", nil)
 	eventually(t, "a plane that was deleted by another server stays", func() bool { return b.find("alice") == nil })
-	if n, _, err := a.usage(t.Context(), Prefix+string(alice.UID)); err != nil || n > 0 {
+	if n, _, err := usage(t.Context(), a.classes[class].db, Prefix+string(alice.UID)); err != nil || n > 0 {
 		t.Errorf("%d keys of a plane that was deleted are left: %v", n, err)
 	}
 	eventually(t, "the log still says who has a plane that is gone", func() bool { return len(b.owners.Load().Planes()) == 1 })

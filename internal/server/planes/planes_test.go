@@ -42,6 +42,7 @@ type ground struct {
 	stop  func()
 	// killed says that it does not matter how it ends: another process has what it had stored.
 	killed atomic.Bool
+	class  string // in which have has planes lie
 
 	mu    sync.Mutex
 	certs map[string]*x509.Certificate // of the administrators, by plane

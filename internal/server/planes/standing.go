@@ -161,12 +161,6 @@ func (f *Fleet) storedCondition(h *hosted, p *Plane) *metav1.Condition {
 		return nil
 	}
 	c := &metav1.Condition{Type: stored, Status: metav1.ConditionFalse, ObservedGeneration: p.Generation}
-	where := func(name string) string {
-		if name == "" {
-			return "the log of the root"
-		}
-		return fmt.Sprintf("the storage class %q", name)
-	}
 	known := false
 	switch c.Reason, c.Message, known = f.trouble(lies); {
 	case !known && meta.FindStatusCondition(p.Status.Conditions, stored) != nil:
@@ -179,11 +173,11 @@ func (f *Fleet) storedCondition(h *hosted, p *Plane) *metav1.Condition {
 	case made && wanted != lies && err != nil:
 		c.Reason, c.Message = notConfigured, err.Error()
 	case made && wanted != lies && failure != nil:
-		c.Reason, c.Message = "MoveFailed", fmt.Sprintf("its objects stay in %s: %v", where(lies), failure)
+		c.Reason, c.Message = "MoveFailed", fmt.Sprintf("its objects stay in %s: %v", placeOf(lies), failure)
 	case made && wanted != lies:
-		c.Reason, c.Message = underWay, fmt.Sprintf("its objects move from %s to %s", where(lies), where(wanted))
+		c.Reason, c.Message = underWay, fmt.Sprintf("its objects move from %s to %s", placeOf(lies), placeOf(wanted))
 	default:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Stored", "its objects are in "+where(lies)
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Stored", "its objects are in "+placeOf(lies)
 	}
 	return c
 }

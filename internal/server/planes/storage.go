@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kanzen-io/kanzen/internal/server/planes/exports"
 	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 	"github.com/kanzen-io/kanzen/internal/store"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
@@ -36,6 +37,8 @@ type storage struct {
 	// Left are the storage classes in which something of the plane may lie that is not its objects: a copy that is being made, or was not
 	// finished, or what it was before it moved. It is removed.
 	Left []string `json:"left,omitempty"`
+	// Leaving says that it is being moved, and that no binding of it or to it comes into force until it has.
+	Leaving bool `json:"leaving,omitempty"`
 
 	at int64 // revision of the record; 0: there is none
 }
@@ -80,6 +83,7 @@ const lasting, mostStays = 20 * time.Minute, 32
 func (s storage) moved(to stay, until int64, now time.Time) storage {
 	from := s.class()
 	s = s.without(to.Class).with(from)
+	s.Leaving = false
 	s.Stays = slices.Clone(s.Stays)
 	last := &s.Stays[len(s.Stays)-1]
 	last.Until, last.Ended = until, now.Unix()
@@ -224,7 +228,16 @@ func always(context.Context) (bool, error) { return true, nil }
 func (h *hosted) lies(class string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.class = class
+	h.liesNow(class)
+}
+
+// liesNow takes up where the plane lies, and reports whether that is elsewhere than before. The caller holds mu.
+func (h *hosted) liesNow(class string) (learned bool) {
+	was := h.class
+	if h.class = class; was != class && h.isMade() {
+		h.fleet.tellExports(h.name, was, class)
+	}
+	return was != class
 }
 
 // lying is where the plane lies, as far as this server knows.
@@ -270,10 +283,14 @@ func (f *Fleet) eraseIn(ctx context.Context, uid types.UID, name string, holds f
 		return err
 	}
 	// In the root's log a plane that has never moved has no mark, so one without a mark would look as such a plane.
-	if held && name != "" {
-		_, err = c.db.Commit(ctx, kv.Txn{If: still, Then: []kv.Op{{Delete: true, Key: markOf(uid)}}})
+	if !held || name == "" {
+		return nil
 	}
-	return err
+	if _, err = c.db.Commit(ctx, kv.Txn{If: still, Then: []kv.Op{{Delete: true, Key: markOf(uid)}}}); err != nil {
+		return err
+	}
+	// Without the mark no binding comes into force any more.
+	return exports.Forget(ctx, c.db, uid, kv.Condition{Key: markOf(uid), Is: kv.ModRevision, N: 0})
 }
 
 // eraseStored removes all that is stored of a plane that is gone, wherever that is, and then its record.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -43,6 +44,9 @@ func (e *Exports) lookAtBinding(ctx context.Context, r ref) error {
 	if !ok {
 		e.hold(p.UID, r, nil)
 		return e.forget(ctx, r, p)
+	}
+	if _, err := e.Planes.Stay(ctx, p.UID); err != nil {
+		return err
 	}
 	b.of = ref{b.Spec.Export.Plane, b.Spec.Export.Name}
 	e.mu.Lock()
@@ -111,6 +115,9 @@ func (b *binding) refuse(ctx context.Context, reason, message string) error {
 
 // bind puts a binding into force, as far as it may be.
 func (b *binding) bind(ctx context.Context, o *offer) error {
+	if o == nil && b.isElsewhere() {
+		return b.revoke(ctx, b.of, b.plane, b.Name)
+	}
 	switch {
 	case o == nil || !o.allows(b.plane):
 		// One message for all: who may not bind learns nothing.
@@ -123,6 +130,9 @@ func (b *binding) bind(ctx context.Context, o *offer) error {
 		return b.refuse(ctx, "AnotherExport", message)
 	}
 	b.say(ConsumerAllowed, true, "Allowed", "the export is for this plane")
+	if s, err := b.standing(ctx, o); err != nil || s == nil {
+		return err
+	}
 	if !slices.Contains(b.Finalizers, finalizer) {
 		if err := b.api.finalizers(ctx, b.Binding, append(slices.Clone(b.Finalizers), finalizer)); err != nil {
 			return err
@@ -153,6 +163,51 @@ func (b *binding) bind(ctx context.Context, o *offer) error {
 	return nil
 }
 
+// isElsewhere reports whether an export that is not in this log is in another one, for this plane, and says so. It does not read that log,
+// which may be away: as long as what is offered there is not known, the binding is as it was before.
+func (b *binding) isElsewhere() bool {
+	for _, other := range b.Others() {
+		if _, there := other.Planes.Find(b.of.plane); !there {
+			continue
+		}
+		other.mu.Lock()
+		o := other.offers[b.of]
+		other.mu.Unlock()
+		if o == nil || !o.allows(b.plane) {
+			return o == nil && !other.loaded.Load() && meta.FindStatusCondition(b.status.Conditions, Bound) != nil
+		}
+		b.say(ConsumerAllowed, true, "Allowed", "the export is for this plane")
+		b.say(Bound, false, "AnotherLog", fmt.Sprintf("the export %s lies in %s, and this plane in %s: a binding is in force only within one log", b.of, other.Place, b.Place))
+		return true
+	}
+	return false
+}
+
+// whileMoving is how often a binding is looked at that waits for a plane to move.
+const whileMoving = 5 * time.Second
+
+// standing reads the record of the binding, which can be written as long as both planes stay in this log; nil: the binding is not in force, and does
+// not come into force before one of them has moved.
+func (b *binding) standing(ctx context.Context, o *offer) (*standing, error) {
+	s, err := readRecord(ctx, b.DB, recordsOf(o.plane.UID, b.of.name)+string(b.plane.UID))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []Plane{o.plane, b.plane} {
+		stay, err := b.Planes.Stay(ctx, p.UID)
+		switch {
+		case err != nil:
+			return nil, err
+		case stay.Leaves != "" && s.is == nil:
+			b.say(Bound, false, "Moving", fmt.Sprintf("the plane %s lies in %s and is to move to %s; the binding waits until it has", p.Name, b.Place, stay.Leaves))
+			b.queue.AddAfter(bindingName(b.ref), whileMoving)
+			return nil, nil
+		}
+		s.while = append(s.while, stay.While...)
+	}
+	return s, nil
+}
+
 // missing names the claims that are not accepted whole.
 func missing(asked, accepted []Claim) string {
 	var out []string
@@ -166,17 +221,16 @@ func missing(asked, accepted []Claim) string {
 
 // record puts the record of the binding; ok is false if another binding of this plane has bound the export.
 func (b *binding) record(ctx context.Context, o *offer, r *record) (ok bool, err error) {
-	key := recordsOf(o.plane.UID, b.of.name) + string(b.plane.UID)
-	was, err := readRecords(ctx, b.DB, key, 0)
-	if err != nil {
+	s, err := b.standing(ctx, o)
+	if err != nil || s == nil {
 		return false, err
 	}
-	if have := was[""]; have != nil && have.Binding != b.Name {
-		b.say(Bound, false, "Conflict", fmt.Sprintf("the binding %s has bound the export already", have.Binding))
+	if s.is != nil && s.is.Binding != b.Name {
+		b.say(Bound, false, "Conflict", fmt.Sprintf("the binding %s has bound the export already", s.is.Binding))
 		return false, nil
 	}
 	b.queue.Add(exportName(b.of))
-	return true, putRecord(ctx, b.DB, key, r)
+	return true, s.put(ctx, b.DB, r)
 }
 
 // definitionsPath is where definitions are.
@@ -403,12 +457,11 @@ func (e *Exports) revoke(ctx context.Context, of ref, p Plane, name string) erro
 	if !ok {
 		return nil // sweep removes the records of planes that are gone
 	}
-	key := recordsOf(provider.UID, of.name) + string(p.UID)
-	was, err := readRecords(ctx, e.DB, key, 0)
-	if err != nil || was[""] == nil || was[""].Binding != name {
+	s, err := readRecord(ctx, e.DB, recordsOf(provider.UID, of.name)+string(p.UID))
+	if err != nil || s.is == nil || s.is.Binding != name {
 		return err
 	}
-	return putRecord(ctx, e.DB, key, nil)
+	return removeRecord(ctx, e.DB, s.key)
 }
 
 // revokeAny is revoke for who does not know the export.
@@ -419,7 +472,7 @@ func (e *Exports) revokeAny(ctx context.Context, p Plane, name string) error {
 	}
 	for key, r := range records {
 		if strings.HasSuffix(key, "/"+string(p.UID)) && r.Binding == name {
-			if err := putRecord(ctx, e.DB, recordsPrefix+key, nil); err != nil {
+			if err := removeRecord(ctx, e.DB, recordsPrefix+key); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,11 @@
 // single planes (serve.go), and what writes of the provider may be about (guard.go). Records and objects are in the same log, so at
 // each revision it is certain which objects a provider sees.
 //
+// Therefore provider and consumer of a binding in force lie in the same log. Of several logs in which planes lie each has exports of its own
+// (Exports), which read that log only: one that is away holds up no other. What a binding says of an export in another log it knows from
+// the memory of the exports there. A record is written on the condition that both planes still lie in its log, by keys there that
+// a move replaces (Planes.Stay), and a plane of which there are records does not move.
+//
 // The provider's view is a control plane's engine on a projection of the log: of the keys of all planes those of the kinds that a record
 // makes visible. It is loaded and followed by one range and one watch, however many planes there are, and wakes none.
 package exports

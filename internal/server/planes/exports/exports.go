@@ -3,11 +3,14 @@ package exports
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,14 +34,16 @@ type Plane struct {
 	Labels map[string]string
 }
 
-// Planes is the fleet. No method but RoundTrip of a transport wakes a plane.
+// Planes is the fleet, as far as it lies in one log. No method but RoundTrip of a transport wakes a plane.
 type Planes interface {
-	// List returns all planes but those that are being made or deleted, and Find one of them.
+	// List returns all planes in the log but those that are being made or deleted, and Find one of them.
 	List() []Plane
 	Find(name string) (Plane, bool)
-	// Known reports whether there is a plane, also one that is being made or deleted.
+	// Known reports whether there is a plane, also one that is being made or deleted, or lies in another log.
 	Known(uid types.UID) bool
-	// Log returns the log of a plane, and the prefix of its keys; also of one that is gone, of which nothing is stored.
+	// Stay returns how a plane lies in the log. The error is ErrElsewhere if it does not, which List and Find may not know yet.
+	Stay(ctx context.Context, uid types.UID) (Stay, error)
+	// Log returns the log with all that a plane has there, and the prefix of its keys; also of one that is gone, of which nothing is stored.
 	Log(ctx context.Context, uid types.UID) (db store.DB, prefix string, err error)
 	// Awake reports whether a plane is.
 	Awake(name string) bool
@@ -46,11 +51,28 @@ type Planes interface {
 	Transport(name string, u user.Info) http.RoundTripper
 }
 
+// Stay is how a plane lies in a log.
+type Stay struct {
+	// While are conditions of a transaction in the log that hold as long as it goes on to lie there.
+	While []kv.Condition
+	// Leaves says where it is to lie instead; "": it stays.
+	Leaves string
+	// By is how much greater the revisions are that its clients know than those of the log, and Since the one with which it came here.
+	By, Since int64
+}
+
+// ErrElsewhere says that a plane does not lie in the log.
+var ErrElsewhere = errors.New("the plane lies in another log now")
+
 // Config is what exports need.
 type Config struct {
 	Planes Planes
-	// DB is the log of all planes.
-	DB store.DB
+	// DB is the log of the planes, and Place what messages call it. Shared: other fleets may have planes and records there, too.
+	DB     store.DB
+	Place  string
+	Shared bool
+	// Others are the exports among planes in all other logs.
+	Others func() []*Exports
 	// Transformer returns how the values of a resource are encrypted.
 	Transformer func(schema.GroupResource) store.Transformer
 	// Types and Gates are those of the control planes.
@@ -66,11 +88,12 @@ type ref struct{ plane, name string }
 
 func (r ref) String() string { return r.plane + "/" + r.name }
 
-// Exports are the exports and bindings of a fleet.
+// Exports are the exports and bindings among the planes in one log.
 type Exports struct {
 	Config
-	queue *queue.Queue
-	views views
+	queue  *queue.Queue
+	views  views
+	loaded atomic.Bool // all that there is has been looked at once
 
 	mu     sync.Mutex
 	offers map[ref]*offer // by their exports; guarded by mu
@@ -80,7 +103,7 @@ type Exports struct {
 	held map[types.UID]map[ref][]string
 }
 
-// New makes the exports of a fleet. Run must run.
+// New makes the exports among the planes in one log. Run must run.
 func New(c Config) *Exports {
 	e := &Exports{Config: c, offers: map[ref]*offer{}, bound: map[ref]ref{}, held: map[types.UID]map[ref][]string{}}
 	e.queue = queue.New("exports", c.Clock, c.Guard, nil, c.Log)
@@ -222,8 +245,8 @@ func (e *Exports) defined(plane string) {
 // Changed is told that a plane is new, that its labels or what it began with are others, that it has woken, or that it is gone.
 func (e *Exports) Changed(plane string) { e.queue.Add("plane " + plane) }
 
-// sweepAll is the name of looking for records of planes that are gone.
-const sweepAll = "sweep"
+// sweepAll is the name of looking for records of planes that are gone, loadAll of what is done once everything was looked at.
+const sweepAll, loadAll = "sweep", "load"
 
 func exportName(r ref) string  { return "export " + r.String() }
 func bindingName(r ref) string { return "binding " + r.String() }
@@ -239,8 +262,32 @@ func (e *Exports) look(ctx context.Context, name string) error {
 		return e.lookAtExport(ctx, ref{plane, object})
 	case "binding":
 		return e.lookAtBinding(ctx, ref{plane, object})
+	case loadAll:
+		e.load()
+		return nil
 	}
 	return e.sweep(ctx)
+}
+
+// load has bindings in other logs learn what is offered here: it comes after all exports that a sweep has found in the queue.
+func (e *Exports) load() {
+	if !e.loaded.Swap(true) {
+		for _, o := range e.Others() {
+			o.rebind(func(of ref) bool { _, here := e.Planes.Find(of.plane); return here })
+		}
+	}
+}
+
+// rebind has the bindings of some exports looked at.
+func (e *Exports) rebind(of func(ref) bool) {
+	e.mu.Lock()
+	all := maps.Clone(e.bound)
+	e.mu.Unlock()
+	for binding, export := range all {
+		if of(export) {
+			e.queue.Add(bindingName(binding))
+		}
+	}
 }
 
 // lookAtPlane has all exports and bindings of a plane looked at, and those of others that depend on it.
@@ -314,13 +361,20 @@ func (e *Exports) sweep(ctx context.Context) error {
 	}
 	for key, r := range records {
 		provider, rest, _ := strings.Cut(key, "/")
-		if consumer := rest[strings.LastIndexByte(rest, '/')+1:]; e.Planes.Known(types.UID(provider)) && e.Planes.Known(types.UID(consumer)) {
+		offers, binds := e.Planes.Known(types.UID(provider)), e.Planes.Known(types.UID(rest[strings.LastIndexByte(rest, '/')+1:]))
+		switch {
+		case offers && binds:
 			e.queue.Add(bindingName(ref{r.Plane, r.Binding}))
 			continue
+		case e.Shared && !offers && !binds:
+			continue // of another fleet: those of this one go with their planes (Forget)
 		}
-		if err := putRecord(ctx, e.DB, recordsPrefix+key, nil); err != nil {
+		if err := removeRecord(ctx, e.DB, recordsPrefix+key); err != nil {
 			return err
 		}
+	}
+	if !e.loaded.Load() {
+		e.queue.Add(loadAll)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package exports
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -26,19 +25,6 @@ func (e *Exports) Guards(plane types.UID) admission.Chain {
 		{Name: "ExportClaims", Validator: admission.Func(func(ctx context.Context, a *admission.Attributes) error { return e.guardClaims(ctx, plane, a) })},
 	}
 }
-
-// Apart is the plugin of admission of a plane that does not lie in the log from which views are made: it has no exports and no bindings.
-func Apart() admission.Chain {
-	of := []schema.GroupResource{{Group: Group, Resource: "exports"}, {Group: Group, Resource: "bindings"}}
-	return admission.Chain{{Name: "Apart", Of: of, Validator: admission.Func(func(_ context.Context, a *admission.Attributes) error {
-		if a.Operation != admission.Create {
-			return nil
-		}
-		return apierrors.NewForbidden(a.Resource.GroupResource(), a.Name, errApart)
-	})}}
-}
-
-var errApart = errors.New("this control plane lies in a storage class, and only those in the log of the root offer and bind kinds")
 
 var definitionsResource = []schema.GroupResource{{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}}
 

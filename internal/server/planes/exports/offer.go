@@ -25,6 +25,8 @@ type offer struct {
 	definitions, claimed []*apiextensionsv1.CustomResourceDefinition
 	// schema identifies definitions, view all that the provider's view depends on, and hash everything.
 	schema, view, hash string
+	// by and since are those of the provider's stay in the log.
+	by, since int64
 	// wrong says why some of its kinds cannot be bound.
 	wrong []string
 }
@@ -35,7 +37,11 @@ func (e *Exports) makeOffer(ctx context.Context, r ref) (*offer, error) {
 	if !ok {
 		return nil, nil
 	}
-	o := &offer{export: &Export{}, plane: p}
+	stay, err := e.Planes.Stay(ctx, p.UID)
+	if err != nil {
+		return nil, err
+	}
+	o := &offer{export: &Export{}, plane: p, by: stay.By, since: stay.Since}
 	if found, err := e.read(ctx, p, "exports", r.name, o.export); err != nil || !found || o.export.DeletionTimestamp != nil {
 		return nil, err
 	}
@@ -63,7 +69,7 @@ func (e *Exports) makeOffer(ctx context.Context, r ref) (*offer, error) {
 		}
 	}
 	o.schema = hashOf(o.definitions)
-	o.view = hashOf([]any{o.export.UID, p.UID, o.export.Spec.Resources, o.export.Spec.Claims, o.definitions, o.claimed})
+	o.view = hashOf([]any{o.export.UID, p.UID, o.by, o.since, o.export.Spec.Resources, o.export.Spec.Claims, o.definitions, o.claimed})
 	o.hash = hashOf([]any{o.export.UID, o.export.Spec, o.definitions, o.claimed, p.UID})
 	return o, nil
 }
@@ -150,18 +156,16 @@ func (e *Exports) takeUp(ctx context.Context, r ref) (*offer, error) {
 	}
 	e.views.replace(r, o)
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	was := e.offers[r]
 	if o == nil {
 		delete(e.offers, r)
 	} else {
 		e.offers[r] = o
 	}
+	e.mu.Unlock()
 	if (was == nil) != (o == nil) || was != nil && (was.hash != o.hash || !slices.Equal(was.wrong, o.wrong)) {
-		for binding, of := range e.bound {
-			if of == r {
-				e.queue.Add(bindingName(binding))
-			}
+		for _, all := range append(e.Others(), e) {
+			all.rebind(func(of ref) bool { return of == r })
 		}
 	}
 	return o, nil

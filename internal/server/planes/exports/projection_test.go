@@ -28,6 +28,7 @@ type fleet struct{ db store.DB }
 func (f fleet) List() []Plane                                 { return nil }
 func (f fleet) Find(string) (Plane, bool)                     { return Plane{}, false }
 func (f fleet) Known(types.UID) bool                          { return true }
+func (f fleet) Stay(context.Context, types.UID) (Stay, error) { return Stay{}, nil }
 func (f fleet) Awake(string) bool                             { return false }
 func (f fleet) Transport(string, user.Info) http.RoundTripper { return nil }
 func (f fleet) Log(_ context.Context, uid types.UID) (store.DB, string, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -134,23 +135,90 @@ func readRecords(ctx context.Context, db store.DB, prefix string, rev int64) (ma
 	return all, err
 }
 
-// putRecord makes a record what it is to be; nil removes it. It writes only what changes something.
-func putRecord(ctx context.Context, db store.DB, key string, r *record) error {
-	var was []byte
-	if _, err := db.Range(ctx, kv.Range{Key: key}, func(k kv.KeyValue) bool { was = k.Value; return false }); err != nil {
-		return err
+// standing is a record as it was read, and while what it can be written.
+type standing struct {
+	key   string
+	is    *record // nil: there is none
+	value []byte
+	while []kv.Condition
+}
+
+// readRecord reads one record, which can be written until somebody else does.
+func readRecord(ctx context.Context, db store.DB, key string) (*standing, error) {
+	s := &standing{key: key}
+	at := int64(0)
+	if _, err := db.Range(ctx, kv.Range{Key: key}, func(k kv.KeyValue) bool { s.value, at = k.Value, k.ModRevision; return false }); err != nil {
+		return nil, err
 	}
-	if r == nil {
-		if was == nil {
-			return nil
-		}
-		_, err := db.Commit(ctx, kv.Txn{Then: []kv.Op{{Delete: true, Key: key}}})
-		return err
+	s.while = []kv.Condition{{Key: key, Is: kv.ModRevision, N: at}}
+	if s.value == nil {
+		return s, nil
 	}
+	s.is = &record{}
+	return s, json.Unmarshal(s.value, s.is)
+}
+
+// errChanged says that a record was not written because a condition does not hold.
+var errChanged = errors.New("the binding, or where one of its planes lies, has changed meanwhile")
+
+// put makes a record what it is to be. It writes only what changes something.
+func (s *standing) put(ctx context.Context, db store.DB, r *record) error {
 	value, err := json.Marshal(r)
-	if err != nil || bytes.Equal(value, was) {
+	if err != nil || bytes.Equal(value, s.value) {
 		return err
 	}
-	_, err = db.Commit(ctx, kv.Txn{Then: []kv.Op{{Key: key, Value: value}}})
+	done, err := db.Commit(ctx, kv.Txn{If: s.while, Then: []kv.Op{{Key: s.key, Value: value}}})
+	if err == nil && !done.Held {
+		err = errChanged
+	}
+	return err
+}
+
+// removeRecord removes a record, if there is one and conditions hold.
+func removeRecord(ctx context.Context, db store.DB, key string, while ...kv.Condition) error {
+	a, err := db.Range(ctx, kv.Range{Key: key, CountOnly: true}, nil)
+	if err != nil || a.Count == 0 {
+		return err
+	}
+	_, err = db.Commit(ctx, kv.Txn{If: while, Then: []kv.Op{{Delete: true, Key: key}}})
+	return err
+}
+
+// Bond is a binding that is in force.
+type Bond struct {
+	Provider, Consumer types.UID
+	Export             string
+	// Plane is the consumer's name, and Binding that of its binding.
+	Plane, Binding string
+}
+
+// key is that of the record.
+func (b *Bond) key() string { return recordsOf(b.Provider, b.Export) + string(b.Consumer) }
+
+// InForce returns the bindings in a log that are in force of a plane, and to its exports.
+func InForce(ctx context.Context, db store.DB, plane types.UID) (all []Bond, err error) {
+	records, err := readRecords(ctx, db, recordsPrefix, 0)
+	for key, r := range records {
+		parts := strings.Split(key, "/")
+		if len(parts) != 3 {
+			continue
+		}
+		b := Bond{Provider: types.UID(parts[0]), Export: parts[1], Consumer: types.UID(parts[2]), Plane: r.Plane, Binding: r.Binding}
+		if b.Provider == plane || b.Consumer == plane {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b Bond) int { return strings.Compare(a.Plane+"/"+a.Binding, b.Plane+"/"+b.Binding) })
+	return all, err
+}
+
+// Forget removes the records of a plane that does not lie in a log any more, as a condition says.
+func Forget(ctx context.Context, db store.DB, plane types.UID, gone kv.Condition) error {
+	all, err := InForce(ctx, db, plane)
+	for n := range all {
+		if err := removeRecord(ctx, db, all[n].key(), gone); err != nil {
+			return err
+		}
+	}
 	return err
 }

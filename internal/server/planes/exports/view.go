@@ -31,6 +31,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/request"
 	"github.com/kanzen-io/kanzen/internal/request/route"
 	"github.com/kanzen-io/kanzen/internal/store"
+	"github.com/kanzen-io/kanzen/internal/store/splice"
 )
 
 const (
@@ -163,7 +164,7 @@ func (e *Exports) newView(ctx context.Context, o *offer, name string) (*view, er
 		p.add(GroupResource{r.Hub.Group, r.Plural}, r.Prefix+"/", r.Namespaced)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	stored := store.NewCluster(p, store.Options{Prefix: viewPrefix, Clock: e.Clock, Guard: e.Guard, Log: e.Log, Caller: request.Storage{}})
+	stored := store.NewCluster(o.revisions(p), store.Options{Prefix: viewPrefix, Clock: e.Clock, Guard: e.Guard, Log: e.Log, Caller: request.Storage{}})
 	serving := catalog.New()
 	eng := engine.New(engine.Config{
 		Store: stored, Admit: admission.Chain(nil), Authorize: func(context.Context, *request.Info) error { return nil }, Types: e.Types,
@@ -197,6 +198,15 @@ func (e *Exports) newView(ctx context.Context, o *offer, name string) (*view, er
 		}
 	})
 	return v, nil
+}
+
+// revisions has a view count revisions as the provider's plane does: so they go on to grow when that moves to another log, and a client that
+// knows one of before lists anew.
+func (o *offer) revisions(db store.DB) store.DB {
+	if o.by == 0 && o.since == 0 {
+		return db
+	}
+	return splice.New(splice.Part{DB: db, By: o.by, Since: o.since})
 }
 
 // viewVerbs are those of a view of many planes.
