@@ -418,16 +418,26 @@ func (p *panics) Handle(_ context.Context, r slog.Record) error {
 // TestObjectOfAnotherKey stores a role under the key of another. It is not taken for the one that it says it is.
 func TestObjectOfAnotherKey(t *testing.T) {
 	n := newNeighbour(t)
-	const roles, bindings = "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-	do(t, n.server, "POST", roles, "application/json", "", []byte(`{"metadata":{"name":"little"}}`), 201)
-	do(t, n.server, "POST", bindings, "application/json", "", []byte(`{"metadata":{"name":"little"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"little"},
-		"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"bob"}]}`), 201)
-	n.put("/registry/clusterroles/other", roles+"/other", []byte(`{"kind":"ClusterRole","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"name":"little","uid":"u"},
-		"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`))
-	do(t, n.server, "PATCH", roles+"/little", "application/merge-patch+json", "", []byte(`{"metadata":{"labels":{"a":"b"}}}`), 200) // what was written before is seen
-	review := do(t, n.server, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", "application/json", "",
-		[]byte(`{"spec":{"user":"bob","resourceAttributes":{"verb":"list","resource":"secrets"}}}`), 201)
-	if strings.Contains(string(review), `"allowed":true`) {
-		t.Errorf("bob has the rights of a role that only says that it is his: %s", review)
+	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
+	const all = `"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]`
+	for user, role := range map[string]string{"bob": "little", "carol": "late"} {
+		do(t, n.server, "POST", rbac+"clusterroles", "application/json", "", []byte(`{"metadata":{"name":"`+role+`"}}`), 201)
+		do(t, n.server, "POST", rbac+"clusterrolebindings", "application/json", "", []byte(`{"metadata":{"name":"`+role+`"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"`+role+`"},
+			"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"`+user+`"}]}`), 201)
+	}
+	may := func(user string) bool {
+		t.Helper()
+		return strings.Contains(string(do(t, n.server, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", "application/json", "",
+			[]byte(`{"spec":{"user":"`+user+`","resourceAttributes":{"verb":"list","resource":"secrets"}}}`), 201)), `"allowed":true`)
+	}
+	n.put("/registry/clusterroles/other", rbac+"clusterroles/other", []byte(`{"kind":"ClusterRole","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"name":"little","uid":"u"},`+all+`}`))
+	do(t, n.server, "PATCH", rbac+"clusterroles/late", "application/merge-patch+json", "", []byte(`{`+all+`}`), 200)
+	for end := time.Now().Add(30 * time.Second); !may("carol"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a role that was written afterwards is not seen")
+		}
+	}
+	if may("bob") {
+		t.Error("bob has the rights of a role that only says that it is his")
 	}
 }

@@ -22,8 +22,8 @@ func Index[T engine.Object](l *Live, gr schema.GroupResource) *store.Index[T] {
 }
 
 // Follow calls set for each existing, added or changed object of a built-in resource, and remove for each deleted one,
-// until ctx ends. It calls caught after the existing objects, and whenever it has come further. An object that cannot be decoded is removed: it grants
-// nothing. part, if it is not nil, cuts objects in protobuf, without their type, down to what is to be decoded; changes of the
+// until ctx ends. It calls caught after the existing objects, and whenever it has come further. An object that cannot be decoded, or has another name
+// or namespace than its key, is removed: it grants nothing, and is not taken for another one. part, if it is not nil, cuts objects in protobuf, without their type, down to what is to be decoded; changes of the
 // rest are left out. Changes come with their revisions.
 func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, part func(object []byte) []byte,
 	set func(int64, metav1.Object), remove func(rev int64, namespace, name string), caught func(*store.Progress)) {
@@ -39,7 +39,7 @@ func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, part func(ob
 		objects = engine.PartsOf(ep, part)
 	}
 	objects.Follow(ctx, func(c store.Change[engine.Object]) {
-		if c.Gone || c.Err != nil {
+		if c.Gone || c.Err != nil || c.Now.GetName() != c.Name() || c.Now.GetNamespace() != c.Namespace() {
 			remove(c.Rev, c.Namespace(), c.Name())
 			return
 		}
