@@ -88,7 +88,7 @@ func ofRuns(t *testing.T) (says []string) {
 	for begin, name := range map[string]string{
 		fmt.Sprintf("Kubernetes' conformance on two real nodes: passed, failed (%d left out)", leftOut): "conformance",
 		"kubectl's own tests: passed, failed": "test-cmd",
-		"tests of gateway-api, controller-runtime, karpenter, cluster-api, gatekeeper, kueue and cert-manager: passed, failed": "others",
+		"tests of gateway-api, controller-runtime, karpenter, cluster-api, gatekeeper, kueue, cert-manager and external-secrets: passed, failed": "others",
 	} {
 		run := readRun(t, name)
 		says = append(says, fmt.Sprintf("| %s | %s | %s |", begin, counted(run, Kanzen), counted(run, Peer)))

@@ -75,8 +75,4 @@ var targets = []target{
 		// The newest version whose controllers are in its own module.
 		name: "external-secrets", module: "github.com/external-secrets/external-secrets@v0.16.2", packages: []string{"./pkg/controllers/..."},
 	},
-	{
-		name: "source-controller", module: "github.com/fluxcd/source-controller@v1.9.6", nested: map[string]string{"api": "github.com/fluxcd/source-controller/api@v1.9.6"},
-		packages: []string{"./internal/..."},
-	},
 }
