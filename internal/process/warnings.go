@@ -13,7 +13,7 @@ import (
 )
 
 // This file warns of what an operator can still prevent, or must know at once: a datastore that does not answer, one that is
-// nearly full, a full disk. Certificates are a matter of each control plane (server/certificates.go).
+// nearly full, a full disk. Certificates are a matter of each control plane (keys/expiry.go).
 
 const (
 	// firstLook is how long a datastore may take to answer before it is named.

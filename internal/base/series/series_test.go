@@ -10,76 +10,23 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/kanzen-io/kanzen/internal/base/series"
+	"github.com/kanzen-io/kanzen/internal/base/series/seriestest"
 )
-
-// pair are two registries that are to gather the same.
-type pair struct {
-	got, want *prometheus.Registry
-	beginning time.Time
-}
-
-func newPair() pair {
-	return pair{prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry(), time.Now()}
-}
-
-func (p pair) same(t *testing.T) {
-	t.Helper()
-	gather := func(r *prometheus.Registry) []*dto.MetricFamily {
-		all, err := r.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range all {
-			for _, m := range f.Metric {
-				p.forget(t, m)
-			}
-		}
-		return all
-	}
-	got, want := gather(p.got), gather(p.want)
-	if len(got) != len(want) {
-		t.Fatalf("%d families, want %d", len(got), len(want))
-	}
-	for n := range got {
-		if !proto.Equal(got[n], want[n]) {
-			t.Fatalf("got  %v\nwant %v", got[n], want[n])
-		}
-	}
-}
-
-// forget takes the time of its creation, which must be within the test, from a metric.
-func (p pair) forget(t *testing.T, m *dto.Metric) {
-	t.Helper()
-	check := func(at time.Time) {
-		if at.Before(p.beginning) || at.After(time.Now()) {
-			t.Errorf("%v was created at %s", m.Label, at)
-		}
-	}
-	if c := m.Counter; c != nil {
-		check(c.CreatedTimestamp.AsTime())
-		c.CreatedTimestamp = nil
-	}
-	if s := m.Summary; s != nil {
-		check(s.CreatedTimestamp.AsTime())
-		s.CreatedTimestamp = nil
-	}
-}
 
 var labels = []string{"verb", "code"}
 
 // TestValues compares random changes of counters and gauges with those of the library.
 func TestValues(t *testing.T) {
 	t.Parallel()
-	p, r := newPair(), rand.New(rand.NewPCG(1, 2))
+	p, r := seriestest.New(), rand.New(rand.NewPCG(1, 2))
 	co := prometheus.CounterOpts{Namespace: "n", Name: "c_total", Help: "h", ConstLabels: prometheus.Labels{"a": "b"}}
 	gauge := prometheus.GaugeOpts{Subsystem: "s", Name: "g", Help: "h"}
 	gc, wc := series.NewCounterVec(co, labels), prometheus.NewCounterVec(co, labels)
 	gg, wg := series.NewGaugeVec(gauge, labels), prometheus.NewGaugeVec(gauge, labels)
-	p.got.MustRegister(gc, gg)
-	p.want.MustRegister(wc, wg)
+	p.Got.MustRegister(gc, gg)
+	p.Want.MustRegister(wc, wg)
 	for range 5000 {
 		verb, code, by := fmt.Sprint("v", r.IntN(8)), fmt.Sprint(r.IntN(9)), float64(r.IntN(100))/4
 		switch r.IntN(8) {
@@ -115,27 +62,27 @@ func TestValues(t *testing.T) {
 			wc.WithLabelValues(verb, code).Inc()
 		}
 		if r.IntN(100) == 0 {
-			p.same(t)
+			p.Same(t)
 		}
 	}
 	gg.Reset()
 	wg.Reset()
-	p.same(t)
+	p.Same(t)
 }
 
 // TestSummary compares a summary with that of the library, while it has few observations and afterwards.
 func TestSummary(t *testing.T) {
 	t.Parallel()
-	p, r := newPair(), rand.New(rand.NewPCG(3, 4))
+	p, r := seriestest.New(), rand.New(rand.NewPCG(3, 4))
 	o := prometheus.SummaryOpts{Name: "s", Help: "h", MaxAge: time.Hour, AgeBuckets: 2, Objectives: map[float64]float64{0.5: 0.05, 0.9: 0.01, 0.99: 0.001}}
 	got, want := series.NewSummaryVec(o, labels), prometheus.NewSummaryVec(o, labels)
-	p.got.MustRegister(got)
-	p.want.MustRegister(want)
+	p.Got.MustRegister(got)
+	p.Want.MustRegister(want)
 	for range 100 {
 		v := math.Round(r.ExpFloat64() * 100)
 		got.WithLabelValues("get", "200").Observe(v)
 		want.WithLabelValues("get", "200").Observe(v)
-		p.same(t)
+		p.Same(t)
 	}
 }
 
