@@ -95,6 +95,7 @@ func TestPlaneServers(t *testing.T) {
 		s.asks(n%3, name, time.Minute)     // so that each server has a third of them
 		s.asks((n+1)%3, name, time.Minute) // passed on
 	}
+	s.leads(1, names[0])
 	wide := p.kubectl(p.kubeconfig(), "", "get", "planes", "-o", "wide")
 	for _, k := range s.all {
 		if !strings.Contains(wide, k.address) {
@@ -134,6 +135,23 @@ func TestPlaneServers(t *testing.T) {
 	s.all[0] = serve(t, s.all[0].dir, append(slices.Clone(s.flags), "--secure-port="+port)...)
 	for _, name := range names[:3] {
 		s.asks(0, name, time.Minute)
+	}
+}
+
+// leads sees that the controllers of a plane work without a lease, which its owner would renew every other second: a plane has one owner.
+func (s *planeServers) leads(n int, plane string) {
+	s.t.Helper()
+	c := kubernetes.NewForConfigOrDie(s.at(n, plane))
+	within(s.t, time.Minute, "a controller of plane "+plane+" has made an account", func(ctx context.Context) bool {
+		_, err := c.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
+		return err == nil
+	})
+	leases, err := c.CoordinationV1().Leases("kube-system").List(s.t.Context(), metav1.ListOptions{})
+	must(s.t, err)
+	for _, l := range leases.Items {
+		if l.Name == "kanzen-controllers" {
+			s.t.Errorf("plane %s elects a server for its controllers: %v", plane, l.Spec)
+		}
 	}
 }
 

@@ -55,6 +55,7 @@ type Process struct {
 
 	settings *config.Process // what all control planes may ask, by methods
 	port     *port           // nil: there is none
+	hosted   bool            // it is what Hosted returned
 	opened   store.DB        // the database that this process has opened; nil: it was given one
 	used     *atomic.Bool    // a control plane was made on it
 	closers  Closers
@@ -185,7 +186,7 @@ func OpenWith(ctx context.Context, cfg *config.Process, log *slog.Logger, verbos
 // whole, it does nothing of what is done once for the process and has no port, and it connects to others by dial.
 func (p *Process) Hosted(db store.DB, dial *egress.Selector) *Process {
 	other := *p
-	other.Classes = nil
+	other.Classes, other.hosted = nil, true
 	other.DB, other.Others, other.Snapshot, other.Records, other.Egress = db, nil, nil, nil, dial
 	other.Metrics, other.closers = prometheus.NewRegistry(), Closers{}
 	other.Root, other.port = &config.Process{}, nil
@@ -206,6 +207,10 @@ func (p *Process) Address() string { return p.settings.Address(p.settings.Secure
 
 // Embedded reports whether the database runs inside this process.
 func (p *Process) Embedded() bool { return p.settings.Embedded() }
+
+// Alone reports whether no other server serves the control plane at the same time: the database is inside this process, or the control
+// plane is hosted, and has one owner at a time.
+func (p *Process) Alone() bool { return p.hosted || p.Embedded() }
 
 // Quorum reports whether the database, inside this process or not, may have to wait for others.
 func (p *Process) Quorum() bool { return !p.Embedded() || len(p.settings.EtcdListenPeers) > 0 }

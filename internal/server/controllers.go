@@ -117,7 +117,7 @@ func (b *base) controllers(secrets *keys.Keys, docs *openapi.Handler) controller
 		Schema: func(kind schema.GroupVersionKind) (*spec.Schema, error) { return docs.Set().Schema(kind) },
 		Store:  b.objects.Store, Catalog: b.objects.Live, Objects: b.objects, Marks: b.objects.Store, Queues: b.queues, Clock: b.process.Clock, Guard: b.guard, Log: b.log,
 	}
-	if !b.process.Embedded() { // there may be other servers on the etcd
+	if !b.process.Alone() {
 		c.Election = b.election("kanzen-controllers", controlplane.IdentityName(b.process.Hostname()))
 	}
 	if c.Gates.Enabled(features.CoordinatedLeaderElection) { // also if there is only this one: its lease is what kube-apiserver's users look at
