@@ -8,15 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var length = flag.Duration("chaos", time.Minute, "how long to break things")
+var (
+	length = flag.Duration("chaos", time.Minute, "how long to break things")
+	fleet  = flag.Int("chaos.planes", 0, "how many planes TestChaosFleet uses meanwhile; 0: it is not run")
+)
 
 // binary is the program under test: that of the environment, or built now.
 func binary(t *testing.T) string {
@@ -36,45 +36,55 @@ func binary(t *testing.T) string {
 // counts is how often something was done.
 type counts map[string]int
 
-func TestChaos(t *testing.T) { chaos(t, "") }
+func TestChaos(t *testing.T) { chaos(t, []*tenant{{use: busy}}) }
 
 // TestChaosPlane does the same to a plane, which one of the servers has at a time, and which moves as well.
-func TestChaosPlane(t *testing.T) { chaos(t, "team") }
+func TestChaosPlane(t *testing.T) { chaos(t, []*tenant{{use: busy, plane: "team"}}) }
 
-// chaos uses the servers, or a plane of them, while things break.
-func chaos(t *testing.T, plane string) {
+// TestChaosFleet does the same to many planes at once, each with clients of its own.
+func TestChaosFleet(t *testing.T) {
+	if *fleet == 0 {
+		t.Skip("no -chaos.planes")
+	}
+	var tenants []*tenant
+	for n := range *fleet {
+		tenants = append(tenants, &tenant{use: little, plane: fmt.Sprint("p", n), first: n % members})
+	}
+	chaos(t, tenants)
+	var longest time.Duration
+	for _, of := range tenants {
+		longest = max(longest, of.load.silence())
+	}
+	t.Logf("the longest that a plane gave no answer: %v", longest.Round(time.Millisecond))
+	if longest > time.Minute {
+		t.Error("that is too long")
+	}
+}
+
+// chaos uses the servers, or planes of them, while things break.
+func chaos(t *testing.T, tenants []*tenant) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	c := newCluster(t, binary(t), options{plane: plane})
-	l := &load{began: time.Now(), slow: 20 * time.Millisecond}
-	var watchers []*watcher
-	for n, s := range c.servers {
-		var err error
-		if l.clients[n], err = c.client(s); err != nil {
-			t.Fatal(err)
+	var planes []string
+	for _, of := range tenants {
+		if of.plane != "" {
+			planes = append(planes, of.plane)
 		}
 	}
-	list, err := l.clients[0].CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newCluster(t, binary(t), options{planes: planes})
 	watching, stopWatching := context.WithCancel(t.Context())
 	defer stopWatching()
-	var watches sync.WaitGroup
-	for n, s := range c.servers {
-		w := &watcher{server: s.name}
-		watchers = append(watchers, w)
-		watches.Go(func() { w.run(watching, l.clients[n], list.ResourceVersion) })
-	}
-	l.prepare(t)
 	working, stopWorking := context.WithCancel(t.Context())
 	defer stopWorking()
-	var work sync.WaitGroup
-	for n := range workers {
-		work.Go(func() { l.work(working, n, rand.New(rand.NewPCG(seed, uint64(n)))) })
+	each(tenants, func(of *tenant) { of.begin(t, c, watching) })
+	if t.Failed() {
+		return
+	}
+	for n, of := range tenants {
+		of.work(working, seed+uint64(n))
 	}
 	done := c.breakThings(t, rand.New(rand.NewPCG(seed, workers)), time.Now().Add(*length))
 	for _, s := range c.servers {
@@ -82,85 +92,20 @@ func chaos(t *testing.T, plane string) {
 	}
 	time.Sleep(time.Second) // some work while all is well
 	stopWorking()
-	work.Wait()
 
 	// All servers have the same, and the watches come to it.
-	head := c.equalLists(t, l)
 	deadline := time.Now().Add(60 * time.Second)
-	mark(t, l)
-	for time.Now().Before(deadline) && !t.Failed() {
-		time.Sleep(250 * time.Millisecond)
-		if arrived(watchers) {
-			break
-		}
-	}
+	each(tenants, func(of *tenant) { of.settle(t, c, deadline) })
 	stopWatching()
-	watches.Wait()
-	changes := equalWatches(t, watchers)
-	judged := judge(t, l.operations, changes, 5*time.Minute)
-
-	outcomes, resumed := map[outcome]int{}, 0
-	for _, op := range l.operations {
-		outcomes[op.outcome]++
-	}
-	for _, w := range watchers {
-		resumed += w.resumed
+	sum := counts{}
+	for _, of := range tenants {
+		of.judge(t, sum)
 	}
 	t.Logf("%v: %v", *length, done)
-	t.Logf("%d operations: %d succeeded, %d conflicts, %d without an answer; %d judged; %d events at each of %d watches, resumed %d times; revision %s",
-		len(l.operations), outcomes[succeeded], outcomes[conflicted], outcomes[unknown], judged, len(changes), len(watchers), resumed, head)
-	if outcomes[succeeded] < int(length.Seconds()) {
+	t.Logf("%d planes: %v", len(planes), sum)
+	if sum["operations that succeeded"] < int(length.Seconds()) {
 		t.Error("so few operations prove little")
 	}
-}
-
-// marker is the name of an object that the watches are to come to.
-const marker = "marker"
-
-// mark writes an object after everything else.
-func mark(t *testing.T, l *load) {
-	t.Helper()
-	c := l.clients[0].CoreV1().ConfigMaps("default")
-	obj, err := c.Get(t.Context(), l.name(0), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	obj.ObjectMeta = metav1.ObjectMeta{Name: marker}
-	if _, err := c.Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// arrived says that all watchers have seen the marker. They are read while they run: what counts is read after their end.
-func arrived(watchers []*watcher) bool {
-	for _, w := range watchers {
-		if !w.marked.Load() {
-			return false
-		}
-	}
-	return true
-}
-
-// equalLists compares the lists of all servers, and returns their revision.
-func (c *cluster) equalLists(t *testing.T, l *load) string {
-	t.Helper()
-	var first, head string
-	for n, client := range l.clients {
-		list, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := ""
-		for _, m := range list.Items {
-			text += fmt.Sprintf("%s %s %s %s\n", m.Name, m.UID, m.ResourceVersion, m.Data["value"])
-		}
-		if n == 0 {
-			first, head = text, list.ResourceVersion
-		} else if text != first {
-			t.Errorf("%s lists\n%s%s lists\n%s", c.servers[0].name, first, c.servers[n].name, text)
-		}
-	}
-	return head
 }
 
 // breakThings breaks one thing after another until a time, and mends each.
@@ -189,9 +134,9 @@ func (c *cluster) breakThings(t *testing.T, r *rand.Rand, until time.Time) count
 			n.cut(t, true)
 			some(4 * time.Second)
 			n.cut(t, false)
-		case what == 9 && c.plane != "" && r.IntN(4) > 0:
-			did["moves of the plane"]++
-			c.move(t, c.servers[r.IntN(members)])
+		case what == 9 && len(c.planes) > 0 && r.IntN(4) > 0:
+			did["moves of a plane"]++
+			c.move(t, c.planes[r.IntN(len(c.planes))], c.servers[r.IntN(members)])
 		case what == 9:
 			did["rolling restarts of all "+kind+"s"]++
 			for _, n := range nodes {

@@ -85,10 +85,11 @@ type cluster struct {
 	etcds, servers [members]*node
 	partitions     bool // processes can be cut off
 	dir            string
-	plane          string               // the plane that clients use; empty: they use the servers themselves
-	etcdURLs       []string             // of the members, for clients
-	host           string               // the address of this process on the processes' network
-	authorization  rest.TLSClientConfig // of the plane's administrator
+	planes         []string // that clients use
+	etcdURLs       []string // of the members, for clients
+	host           string   // the address of this process on the processes' network
+	// credentials are those of the planes' administrators.
+	credentials map[string]rest.TLSClientConfig
 }
 
 // ip runs ip(8).
@@ -117,13 +118,13 @@ func canPartition() string {
 
 // options are what a cluster has beside servers and members.
 type options struct {
-	plane      string
+	planes     []string
 	serverArgs []string
 	disk       func(name, folder string) // prepares the folder of a process's data; may be nil
 }
 
 func newCluster(t *testing.T, kanzen string, o options) *cluster {
-	c := &cluster{dir: t.TempDir(), plane: o.plane, host: "127.0.0.1"}
+	c := &cluster{dir: t.TempDir(), planes: o.planes, credentials: map[string]rest.TLSClientConfig{}, host: "127.0.0.1"}
 	why := canPartition()
 	c.partitions = why == ""
 	if !c.partitions {
@@ -167,7 +168,7 @@ func newCluster(t *testing.T, kanzen string, o options) *cluster {
 		s.args = []string{"serve", "--data-dir=" + filepath.Join(c.dir, s.name), "--etcd-servers=" + strings.Join(c.etcdURLs, ","),
 			"--bind-address=" + s.address, "--secure-port=" + c.port(t, "6443"), "--controllers=", "--cluster-key-file=" + key, "-v=2"}
 		s.args = append(s.args, o.serverArgs...)
-		if o.plane != "" {
+		if len(o.planes) > 0 {
 			s.args = append(s.args, "--planes")
 		}
 		s.start(t)
@@ -175,9 +176,7 @@ func newCluster(t *testing.T, kanzen string, o options) *cluster {
 	for _, s := range c.servers {
 		c.await(t, s)
 	}
-	if o.plane != "" {
-		c.makePlane(t)
-	}
+	c.makePlanes(t)
 	return c
 }
 
@@ -226,10 +225,7 @@ func (c *cluster) node(t *testing.T, binary, id, subnet, kind string, number int
 }
 
 // root returns a client of one server itself.
-func (c *cluster) root(s *node) (*kubernetes.Clientset, error) { return c.clientOf(s, "") }
-
-// client returns a client of one server, or of the plane at that server.
-func (c *cluster) client(s *node) (*kubernetes.Clientset, error) { return c.clientOf(s, c.plane) }
+func (c *cluster) root(s *node) (*kubernetes.Clientset, error) { return c.client(s, "") }
 
 // config is how the administrator reaches a server.
 func (c *cluster) config(s *node) (*rest.Config, error) {
@@ -241,51 +237,81 @@ func (c *cluster) config(s *node) (*rest.Config, error) {
 	return config, nil
 }
 
-func (c *cluster) clientOf(s *node, plane string) (*kubernetes.Clientset, error) {
+// client returns a client of a plane at one server, or of the server itself.
+func (c *cluster) client(s *node, plane string) (*kubernetes.Clientset, error) {
 	config, err := c.config(s)
 	if err != nil {
 		return nil, err
 	}
 	if plane != "" {
 		config.Host += "/planes/" + plane
-		config.CertData, config.KeyData = c.authorization.CertData, c.authorization.KeyData
+		config.CertData, config.KeyData = c.credentials[plane].CertData, c.credentials[plane].KeyData
 	}
 	return kubernetes.NewForConfig(config)
 }
 
 const planesPath = "/apis/planes.kanzen.io/v1/planes"
 
-// makePlane makes the plane that clients use.
-func (c *cluster) makePlane(t *testing.T) {
+// makePlanes makes the planes that clients use.
+func (c *cluster) makePlanes(t *testing.T) {
 	t.Helper()
 	root, err := c.root(c.servers[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := fmt.Sprintf(`{"apiVersion":"planes.kanzen.io/v1","kind":"Plane","metadata":{"name":%q}}`, c.plane)
+	var mu sync.Mutex
+	each(c.planes, func(plane string) {
+		of, err := makePlane(t.Context(), root, plane)
+		if err != nil {
+			t.Errorf("there is no plane %s: %v", plane, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		c.credentials[plane] = of
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// each calls do with each of many, a few at a time.
+func each[T any](many []T, do func(T)) {
+	var all sync.WaitGroup
+	for n := range 16 {
+		all.Go(func() {
+			for i := n; i < len(many); i += 16 {
+				do(many[i])
+			}
+		})
+	}
+	all.Wait()
+}
+
+// makePlane makes a plane and returns its administrator's credentials.
+func makePlane(ctx context.Context, root *kubernetes.Clientset, plane string) (rest.TLSClientConfig, error) {
+	body := fmt.Sprintf(`{"apiVersion":"planes.kanzen.io/v1","kind":"Plane","metadata":{"name":%q}}`, plane)
 	deadline := time.Now().Add(90 * time.Second)
 	for created := false; ; time.Sleep(100 * time.Millisecond) {
 		if !created {
-			err := root.RESTClient().Post().AbsPath(planesPath).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
+			err := root.RESTClient().Post().AbsPath(planesPath).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(ctx).Error()
 			created = err == nil
 		}
-		secret, err := root.CoreV1().Secrets("kanzen-planes").Get(t.Context(), c.plane+"-kubeconfig", metav1.GetOptions{})
+		secret, err := root.CoreV1().Secrets("kanzen-planes").Get(ctx, plane+"-kubeconfig", metav1.GetOptions{})
 		if err == nil {
 			config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
 			if err != nil {
-				t.Fatal(err)
+				return rest.TLSClientConfig{}, err
 			}
-			c.authorization = config.TLSClientConfig
-			return
+			return config.TLSClientConfig, nil
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("there is no plane: %v", err)
+			return rest.TLSClientConfig{}, err
 		}
 	}
 }
 
-// move has the plane on a server, if somebody can be told so now.
-func (c *cluster) move(t *testing.T, to *node) {
+// move has a plane on a server, if somebody can be told so now.
+func (c *cluster) move(t *testing.T, plane string, to *node) {
 	root, err := c.root(to)
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +320,7 @@ func (c *cluster) move(t *testing.T, to *node) {
 	body := fmt.Sprintf(`{"spec":{"server":%q}}`, net.JoinHostPort(to.address, port))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_ = root.RESTClient().Patch(types.MergePatchType).AbsPath(planesPath + "/" + c.plane).Body([]byte(body)).Do(ctx).Error()
+	_ = root.RESTClient().Patch(types.MergePatchType).AbsPath(planesPath + "/" + plane).Body([]byte(body)).Do(ctx).Error()
 }
 
 // await waits until a server is ready.

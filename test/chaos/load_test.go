@@ -1,13 +1,14 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ import (
 )
 
 const (
-	registers = 8 // objects that all workers read and write
+	registers = 8 // objects that the workers of one load read and write
 	workers   = 9 // a third of them at each server
 	patience  = 5 * time.Second
 )
@@ -46,6 +47,7 @@ const (
 type load struct {
 	began   time.Time
 	clients [members]*kubernetes.Clientset
+	objects int           // how many the workers read and write
 	slow    time.Duration // the longest pause between two requests of a worker
 	era     atomic.Int64  // the objects in use: a history of few operations on each is judged soon
 
@@ -56,15 +58,40 @@ type load struct {
 func (l *load) name(n int) string { return registerName(l.era.Load(), n) }
 
 // prepare creates the objects.
-func (l *load) prepare(t *testing.T) {
-	t.Helper()
-	for n := range registers {
-		_, err := l.clients[0].CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: l.name(n)},
+func (l *load) prepare(ctx context.Context) error {
+	for n := range l.objects {
+		_, err := l.clients[0].CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: l.name(n)},
 			Data: map[string]string{"value": "initial"}}, metav1.CreateOptions{})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
+	return nil
+}
+
+// marker is the name of an object that the watches are to come to.
+const marker = "marker"
+
+// mark writes an object after everything else.
+func (l *load) mark(ctx context.Context) error {
+	_, err := l.clients[0].CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: marker}}, metav1.CreateOptions{})
+	return err
+}
+
+// silence is the longest time from a write without an answer to the next answer.
+func (l *load) silence() time.Duration {
+	byEnd := slices.SortedFunc(slices.Values(l.operations), func(a, b operation) int { return cmp.Compare(a.done, b.done) })
+	var longest time.Duration
+	since := time.Duration(-1) // when a write was tried that had no answer
+	for _, op := range byEnd {
+		switch {
+		case op.outcome != unknown && since >= 0:
+			longest, since = max(longest, op.done-since), -1
+		case op.outcome == unknown && since < 0:
+			since = op.call
+		}
+	}
+	return longest
 }
 
 // work reads and writes until ctx ends. The requests themselves are not cut off by it.
@@ -72,7 +99,7 @@ func (l *load) work(ctx context.Context, worker int, r *rand.Rand) {
 	maps := l.clients[worker%members].CoreV1().ConfigMaps("default")
 	known := map[string]*corev1.ConfigMap{} // what this worker saw last
 	for n := 0; ctx.Err() == nil; n++ {
-		object := l.name(r.IntN(registers))
+		object := l.name(r.IntN(l.objects))
 		op := operation{object: object, worker: worker, write: known[object] != nil && r.IntN(3) > 0, call: time.Since(l.began)}
 		request, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		var got *corev1.ConfigMap

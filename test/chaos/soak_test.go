@@ -192,9 +192,11 @@ func (s *soak) insist(args ...string) {
 func (s *soak) round(n int, length time.Duration, steps []step) {
 	t := s.t
 	t.Logf("round %d: %v, %d steps", n, length, len(steps))
-	l := &load{began: time.Now(), clients: s.clients, slow: time.Second}
+	l := &load{began: time.Now(), clients: s.clients, objects: registers, slow: time.Second}
 	l.era.Store(int64(n) * 1000)
-	l.prepare(t)
+	if err := l.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	list, err := s.clients[0].CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
 	must(t, err)
 	watching, stopWatching := context.WithCancel(t.Context())
@@ -220,7 +222,9 @@ func (s *soak) round(n int, length time.Duration, steps []step) {
 	}
 	stopWorking()
 	work.Wait()
-	mark(t, l)
+	if err := l.mark(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline) && !arrived(watchers); {
 		time.Sleep(250 * time.Millisecond)
 	}

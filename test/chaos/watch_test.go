@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -89,6 +90,11 @@ func (w *watcher) take(e watch.Event) {
 		w.marked.Store(true)
 	}
 	w.changes = append(w.changes, change{version, obj.Name, string(e.Type), obj.Data["value"]})
+}
+
+// arrived says that all watchers have seen the marker. They are read while they run: what counts is read after their end.
+func arrived(watchers []*watcher) bool {
+	return !slices.ContainsFunc(watchers, func(w *watcher) bool { return !w.marked.Load() })
 }
 
 // equalWatches compares what the watchers have seen, and returns it.
