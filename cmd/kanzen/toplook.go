@@ -19,7 +19,7 @@ func (t *top) follow(ctx context.Context, to chan<- *v1alpha1.Record) error {
 	if err != nil {
 		var refused *refusedError
 		if errors.As(err, &refused) && refused.code == http.StatusNotFound {
-			return errors.New("the server has no flight recorder (--flight-recorder-memory)")
+			return errors.New(t.noRecorder())
 		}
 		return err
 	}
