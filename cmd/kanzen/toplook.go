@@ -110,9 +110,10 @@ func (s *state) rates(before *state) {
 	seconds := s.at.Sub(before.at).Seconds()
 	for n := range s.watches {
 		w := &s.watches[n]
-		s.sent[w.Name] = w.Events
-		if was, known := before.sent[w.Name]; known && seconds > 0 {
-			s.rate[w.Name] = max(0, float64(w.Events-was)/seconds)
+		name := w.ObjectMeta.Name // Name is that of what is watched
+		s.sent[name] = w.Events
+		if was, known := before.sent[name]; known && seconds > 0 {
+			s.rate[name] = max(0, float64(w.Events-was)/seconds)
 		}
 	}
 }
