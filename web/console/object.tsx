@@ -146,7 +146,8 @@ const conditionColumns: Column<Condition>[] = [
 
 // State is what an object says of itself, and why it does not go.
 function State({ of: o }: { of: Obj }) {
-  const { metadata: meta, status } = o, conditions = Array.isArray(status?.conditions) ? status.conditions as Condition[] : [], seen = status?.observedGeneration;
+  const { metadata: meta, status } = o, conditions = Array.isArray(status?.conditions) ? status.conditions as Condition[] : [];
+  const seen = status?.observedGeneration ?? (/^apps\/.* (Deployment|ReplicaSet|StatefulSet)$/.test(`${o.apiVersion} ${o.kind}`) ? 0 : undefined); // their controllers always say it
   return <><p>Created {ago(meta.creationTimestamp)} ago, {second(meta.creationTimestamp)}.{typeof status?.phase === 'string' && ` Its phase is ${status.phase}.`}
     {meta.generation && seen !== undefined && seen < meta.generation ? <span class="bad"> Its controller has seen generation {seen} of {meta.generation}.</span> : null}</p>
   {meta.deletionTimestamp && <p class="bad">It is being deleted since {ago(meta.deletionTimestamp)}, and waits for {[...meta.finalizers ?? [], ...o.spec?.finalizers ?? []].join(', ') || 'its end'}.</p>}
