@@ -313,12 +313,20 @@ func TestConsoleAccessible(t *testing.T) {
 	t.Parallel()
 	checks := axe(t)
 	k := serve(t, filepath.Join(t.TempDir(), "data"), "--planes")
-	shop(t, k.client())
+	c := k.client()
+	remembers(t, c) // also an object as it was is looked at
+	shop(t, c)
+	must(t, c.RESTClient().Post().AbsPath("/apis/planes.kanzen.io/v1/planes").SetHeader("Content-Type", "application/json").Body([]byte(`{"apiVersion":"planes.kanzen.io/v1","kind":"Plane","metadata":{"name":"red"}}`)).Do(t.Context()).Error())
+	pod, err := c.CoreV1().Pods("shop").Get(t.Context(), "web-7d9-a", metav1.GetOptions{})
+	must(t, err)
+	made := k.requestOf(t, "verb=create,resource=pods,name="+pod.Name)
 	b := browser(t, k.address)
 	b.open(k.consoleLink(t), "#nav a[aria-current]")
 	got(b, chromedp.Evaluate[bool](checks+"; true"))
 	views := map[string]string{"overview": "requests a second", "requests": "create", "explore": "ConfigMap", "explore?resource=pods": "web-7d9-a", "object?resource=pods&namespace=shop&name=web-7d9-a": "What was done to it", "requests?by=user": "time in all", "events": "BackOff", "writers": "Who writes what", "webhooks": "Webhooks", "watches": "Watches",
-		"levels": "catch-all", "storage": "revision", "definitions": "planes", "controllers": "apiservices", "map": "As a table", "planes": "Planes"}
+		"levels": "catch-all", "storage": "revision", "definitions": "planes", "controllers": "apiservices", "map": "As a table", "planes": "red", "planes?name=red": "Refused since",
+		"request?name=" + made: "Its way", "requests?since=1h&slower=10ms": "Time: last 1h", "object?resource=pods&namespace=shop&name=web-7d9-a&at=" + pod.ResourceVersion: "as it was",
+		"object?group=apps&resource=deployments&namespace=shop&name=web": "What is wrong with it"}
 	for _, scheme := range []string{"light", "dark"} {
 		b.run(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
@@ -351,6 +359,70 @@ func TestConsoleAccessible(t *testing.T) {
 			t.Errorf("%s is %d pixels too wide for a phone", hash, over)
 		}
 	}
+	b.clean()
+
+	// Who has not signed in, too.
+	b.refused = true
+	b.click("#out")
+	b.finds("#main textarea")
+	if over := got(b, chromedp.Evaluate[int]("document.documentElement.scrollWidth - document.documentElement.clientWidth")); over > 0 {
+		t.Errorf("the form to sign in is %d pixels too wide for a phone", over)
+	}
+	b.accessible("signing in")
+}
+
+// requestOf returns the name of a request that a field selector chooses.
+func (k *kanzen) requestOf(t *testing.T, selector string) string {
+	t.Helper()
+	var list struct {
+		Items []metav1.PartialObjectMetadata
+	}
+	raw, err := k.client().RESTClient().Get().AbsPath(recorderAPI+"/requests").Param("limit", "1").Param("fieldSelector", selector).DoRaw(t.Context())
+	must(t, err)
+	must(t, json.Unmarshal(raw, &list))
+	if len(list.Items) == 0 {
+		t.Fatalf("no request has %s", selector)
+	}
+	return list.Items[0].Name
+}
+
+// TestConsoleByKeyboard goes from the top of a page into its content, and opens an object, without a mouse: what has the focus shows it.
+func TestConsoleByKeyboard(t *testing.T) {
+	t.Parallel()
+	k := serve(t, filepath.Join(t.TempDir(), "data"))
+	shop(t, k.client())
+	b := browser(t, k.address)
+	b.open(k.consoleLink(t), "#nav a[aria-current]")
+	b.shows("#/explore?resource=pods", "web-7d9-a")
+	focused := func() string {
+		return got(b, chromedp.Evaluate[string]("document.activeElement.textContent.trim()"))
+	}
+	got(b, chromedp.Evaluate[bool]("(document.activeElement.blur(), true)"))
+	b.run(chromedp.KeyEvent("\t"))
+	if at := focused(); at != "Skip to the content" {
+		t.Fatalf("the first stop is %q", at)
+	}
+	b.run(chromedp.KeyEvent("\r"))
+	b.finds("#main:focus")
+	seen := map[string]bool{}
+	for range 30 {
+		b.run(chromedp.KeyEvent("\t"))
+		at := focused()
+		seen[at] = true
+		if at == "web-7d9-a" {
+			break
+		}
+		if outline := got(b, chromedp.Evaluate[string]("getComputedStyle(document.activeElement).outlineStyle")); outline == "none" {
+			t.Errorf("%q has the focus and does not show it", at)
+		}
+	}
+	for _, stop := range []string{"Copy as kubectl", "Show", "Name", "web-7d9-a"} {
+		if !seen[stop] {
+			t.Errorf("the keyboard does not come to %q: %q", stop, seen)
+		}
+	}
+	b.run(chromedp.KeyEvent("\r"))
+	b.awaits("the object", "h1", "Object pods shop/web-7d9-a")
 	b.clean()
 }
 

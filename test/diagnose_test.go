@@ -301,6 +301,15 @@ func TestDiagnoseObjects(t *testing.T) {
 	k.diagnosed(t, "NobodyWorks", "Warning", "kube-scheduler does not work on 1 pod", "pod unscheduled in default waits")
 	k.diagnosed(t, "NodeSilent", "Warning", "no kubelet of node node-7 starts 1 pod", "was never taken", "pod bound in default waits")
 	contains(t, k.tells("why", "ns/stuck"), "namespace stuck is not deleted (NamespaceStuck", "configmap holder in stuck has the finalizer example.com/keep, set by keeper", "kubectl patch configmaps/holder -n stuck")
+	// What is wrong with an object is told by who looks at it, whichever object the finding is named for.
+	contains(t, k.tells("why", "deployment/web"), "waits for its controller, which has seen generation 0 of 1", "kube-controller-manager does not work on 1 deployment (NobodyWorks")
+	contains(t, k.tells("why", "pod/unscheduled"), "waits for a scheduler", "kube-scheduler does not work on 1 pod (NobodyWorks")
+	contains(t, k.tells("why", "cm/holder", "-n", "stuck"), "namespace stuck is not deleted (NamespaceStuck", "kanzen why namespaces/stuck")
+	if k.page != nil {
+		k.page.shows("#/object?group=apps&resource=deployments&namespace=default&name=web", "What is wrong with it", "kube-controller-manager does not work on 1 deployment", "Its controller has seen generation 0 of 1")
+		k.page.shows("#/object?resource=configmaps&namespace=stuck&name=holder", "What is wrong with it", "kubectl patch configmaps/holder -n stuck")
+		k.page.shows("#/overview", "What is wrong now")
+	}
 	if _, code := k.findings("--fail-on=error"); code != 0 {
 		t.Errorf("warnings with --fail-on=error: exit code %d", code)
 	}

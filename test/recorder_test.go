@@ -317,6 +317,16 @@ func TestSlowRequests(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s%s", c.selector, code, out, said)
 		}
 	}
+	from := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	for selector, found := range map[string]bool{"since=1h": true, "since=0s": false, "until=1h": false, "until=0s": true, "since=" + from: true, "until=" + from: false, "slower=1ns": true, "slower=1h": false, "since=1h,slower=1ns,verb=create": true} {
+		out, said, code := output(t, binaries.kubectl, "--kubeconfig", k.kubeconfig(), "get", "requests", "--field-selector", "name=late,"+selector)
+		if code != 0 || strings.Contains(out, "configmaps default/late") != found {
+			t.Errorf("%s: exit code %d\n%s%s", selector, code, out, said)
+		}
+	}
+	if _, said, code := output(t, binaries.kubectl, "--kubeconfig", k.kubeconfig(), "get", "requests", "--field-selector", "since=yesterday"); code == 0 || !strings.Contains(said, `"yesterday" is neither a duration, as 10m, nor a time`) {
+		t.Errorf("since=yesterday: exit code %d, %s", code, said)
+	}
 	w, err := admin.CoreV1().ConfigMaps("shop").Watch(ctx, metav1.ListOptions{})
 	must(t, err)
 	defer w.Stop()

@@ -87,7 +87,7 @@ func TestTop(t *testing.T) {
 	}
 	typed("2")
 	shows("clients", `CLIENTS\n> .* tool/7 127\.0\.0\.1\n`)
-	shows("watches", `WATCHES\n .* 2 +\d+ +[0-9.]+ dashboard/9 127\.0\.0\.1: configmaps default by `)
+	shows("watches", `WATCHES\n .* 2 +\d+ +[0-9.]+ configmaps default: dashboard/9 127\.0\.0\.1 by `)
 	if strings.Contains(seen.last(), "kanzen-top") {
 		t.Errorf("top shows itself:\n%s", seen.last())
 	}

@@ -127,6 +127,26 @@ func (a *asking) open() (*asker, error) {
 	return &asker{h, strings.TrimRight(c.Host, "/"), c}, nil
 }
 
+// below says of which kind a server is that another one has below itself; "" if it is none.
+func (a *asker) below() string {
+	switch {
+	case strings.Contains(a.url, "/forks/"):
+		return "fork"
+	case strings.Contains(a.url, "/planes/"):
+		return "plane"
+	}
+	return ""
+}
+
+// noRecorder says why there is no flight recorder where one was looked for.
+func (a *asker) noRecorder() string {
+	if kind := a.below(); kind != "" {
+		root, _, _ := strings.Cut(a.url, "/"+kind+"s/")
+		return fmt.Sprintf("a %s has no flight recorder of its own (the server at %s has one)", kind, root)
+	}
+	return "the server has no flight recorder (--flight-recorder-memory)"
+}
+
 // maxAnswer bounds an answer.
 const maxAnswer = 256 << 20
 

@@ -105,6 +105,9 @@ func (a *asker) consoleLink(ctx context.Context) (string, time.Duration, error) 
 	}
 	err := a.ask(ctx, http.MethodPost, "/console/codes", "", nil, &answer)
 	var refused *refusedError
+	if errors.As(err, &refused) && a.below() != "" {
+		return "", 0, errors.New(a.noRecorder() + ", so it has no console")
+	}
 	if errors.As(err, &refused) && (refused.code == http.StatusNotFound || refused.code == http.StatusForbidden) {
 		return "", 0, fmt.Errorf("the server has no console (--console and --flight-recorder-memory): %w", err)
 	}

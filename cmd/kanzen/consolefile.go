@@ -23,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/observe/console"
@@ -45,6 +46,14 @@ type shelf struct {
 
 const shelfCookie = "kanzen-incident"
 
+// still is a clock that stands at the end of a file: since=10m are the last minutes that it has.
+type still struct {
+	clock.RealClock
+	at time.Time
+}
+
+func (s still) Now() time.Time { return s.at }
+
 // newShelf reads a file.
 func newShelf(path string) (*shelf, error) {
 	r, err := readIncident(path)
@@ -52,7 +61,7 @@ func newShelf(path string) (*shelf, error) {
 		return nil, err
 	}
 	s := &shelf{recorded: r, file: filepath.Base(path), files: console.Files(), resources: map[string]*engine.Resource{}, code: rand.Text(), cookie: rand.Text(), history: sync.OnceValues(r.remembered)}
-	for _, res := range new(recorder.Recorder).Resources(recorder.Deps{}) {
+	for _, res := range (&recorder.Recorder{Config: recorder.Config{Clock: still{at: r.To.Time}}}).Resources(recorder.Deps{}) {
 		s.resources[res.Plural] = res
 	}
 	return s, nil
@@ -203,18 +212,22 @@ func (s *shelf) list(res *engine.Resource, q url.Values) (any, error) {
 	if err != nil || from < 0 || from > len(all) {
 		return nil, fmt.Errorf("invalid continue token %q", q.Get("continue"))
 	}
+	chosen, terms, err := res.Select(chosen)
+	if err != nil {
+		return nil, err
+	}
 	out := page{Items: []json.RawMessage{}}
 	for n, text := range all[from:] {
 		if len(out.Items) == limit {
 			out.Metadata.Continue = strconv.Itoa(from + n)
 			break
 		}
-		if !chosen.Empty() {
+		if !chosen.Empty() || len(terms) > 0 {
 			obj := res.Versions[0].New()
 			if err := json.Unmarshal(text, obj); err != nil {
 				return nil, err
 			}
-			if !chosen.Matches(res.Fields(obj)) {
+			if !chosen.Empty() && !chosen.Matches(res.Fields(obj)) || slices.ContainsFunc(terms, func(holds func(engine.Object) bool) bool { return !holds(obj) }) {
 				continue
 			}
 		}
@@ -264,7 +277,7 @@ func selector(res *engine.Resource, text string) (fields.Selector, error) {
 		if f, v, ok := strings.Cut(res.FieldAliases[field+"="+value], "="); ok {
 			field, value = f, v
 		}
-		if !known.Has(field) {
+		if !known.Has(field) && res.Terms[field] == nil {
 			return "", "", fmt.Errorf("%s cannot be selected by %q", res.Plural, field)
 		}
 		return field, value, nil

@@ -119,7 +119,7 @@ func (d *diagnosis) ask(ctx context.Context) error {
 	if err := d.get(ctx, recorderPath+"findings", &list); err != nil {
 		var refused *refusedError
 		if errors.As(err, &refused) && refused.code == http.StatusNotFound {
-			return errors.New("the server has no findings: it runs without --flight-recorder-memory, or is not kanzen")
+			return errors.New(d.noRecorder() + ", so nothing looks for trouble there")
 		}
 		return err
 	}

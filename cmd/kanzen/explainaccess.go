@@ -149,7 +149,7 @@ func (q *accessQuestion) explain(ctx context.Context, s *asker) (*v1alpha1.Acces
 	}
 	if !q.isSelf {
 		if refused.code == http.StatusNotFound {
-			return nil, errors.New("the server has no flight recorder (--flight-recorder-memory), which is needed for this")
+			return nil, errors.New(s.noRecorder() + ", which is needed for this")
 		}
 		return nil, err
 	}

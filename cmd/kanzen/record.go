@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"net/url"
 	"os"
 	"time"
@@ -120,6 +121,10 @@ func (r *recording) requests(ctx context.Context) error {
 	for range mostPages {
 		var p page
 		if err := r.get(ctx, recorderPath+"requests?limit=500&continue="+url.QueryEscape(next), &p); err != nil {
+			var refused *refusedError
+			if errors.As(err, &refused) && refused.code == http.StatusNotFound {
+				return errors.New(r.noRecorder())
+			}
 			return err
 		}
 		for _, raw := range p.Items {
@@ -128,7 +133,10 @@ func (r *recording) requests(ctx context.Context) error {
 				return err
 			}
 			if q.Time.Time.Before(r.from) {
-				return nil
+				if q.Time.Add(q.Duration.Duration).Before(r.from) {
+					return nil // lists are in the order in which requests ended
+				}
+				continue // a watch may have begun long before
 			}
 			q.SetGroupVersionKind(v1alpha1.GroupVersion().WithKind("Request"))
 			if err := r.lines.Encode(&q); err != nil {

@@ -3,12 +3,20 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kanzen-io/kanzen/internal/observe/recorder/v1alpha1"
 )
 
 // TestHostileIncidents saves incidents of servers with plain and with nasty texts, and shows them.
@@ -80,5 +88,46 @@ func TestForgedIncident(t *testing.T) {
 				t.Errorf("%d MiB, prints %d bytes", mib, len(got))
 			}
 		})
+	}
+}
+
+// TestRecordBehindWatch saves what happened while somebody watched: the watch ends after it, and began long before.
+func TestRecordBehindWatch(t *testing.T) {
+	now, others := time.Now(), teller("x")
+	list := v1alpha1.RequestList{}
+	for _, r := range []struct {
+		name      string
+		ago, took time.Duration
+	}{{"watch", time.Hour, time.Hour}, {"write", time.Minute, 0}, {"old", time.Hour, 0}} {
+		q := v1alpha1.Request{}
+		q.ObjectMeta.Name, q.Time, q.Duration = r.name, metav1.NewMicroTime(now.Add(-r.ago)), metav1.Duration{Duration: r.took}
+		list.Items = append(list.Items, q)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == recorderPath+"requests" {
+			_ = json.NewEncoder(w).Encode(list)
+			return
+		}
+		others(w, r)
+	}))
+	defer server.Close()
+	cmd := rootCommand()
+	var saved bytes.Buffer
+	cmd.SetArgs([]string{"record", "--since", "10m", "--kubeconfig", kubeconfigOf(t, server.URL)})
+	cmd.SetOut(&saved)
+	cmd.SetErr(io.Discard)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "incident")
+	if err := os.WriteFile(path, saved.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readIncident(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.requests) != 1 || !strings.Contains(string(r.requests[0]), `"write"`) {
+		t.Errorf("saved %s", r.requests)
 	}
 }

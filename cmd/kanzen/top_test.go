@@ -182,6 +182,8 @@ func TestTopScreens(t *testing.T) {
 		{name: "fleet-filtered-120x20", keys: "6/10.0.0.2\r", width: 120, height: 20},
 		{name: "fleet-plane-80x30", keys: "6j\r", width: 80, height: 30},
 		{name: "keys-100x20", keys: "?", width: 100, height: 20},
+		{name: "keys-60x24", keys: "?", width: 60, height: 24},
+		{name: "watches-60x12", keys: "5", width: 60, height: 12},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			top := busy()
@@ -262,7 +264,7 @@ func TestTopSummary(t *testing.T) {
 		t.Error(got)
 	}
 	got := drawn(busy().summary(200), false)
-	for _, want := range []string{"requests/s", "USERS", "CLIENTS", "RESOURCES", "WEBHOOKS AND POLICIES", "WATCHES", "no-latest-tag", "dashboard/9 10.0.0.9: configmaps shop by kubernetes-admin"} {
+	for _, want := range []string{"requests/s", "USERS", "CLIENTS", "RESOURCES", "WEBHOOKS AND POLICIES", "WATCHES", "no-latest-tag", "configmaps shop: dashboard/9 10.0.0.9 by kubernetes-admin"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
@@ -401,5 +403,33 @@ func TestTopServers(t *testing.T) {
 	report := top.report().(map[string]any)["planeServers"].([]map[string]any)
 	if len(report) != 3 || report[0]["passed"] != int64(20) || report[2]["state"] != "Away" || report[2]["since"] == nil {
 		t.Errorf("%+v", report)
+	}
+}
+
+// TestTopRates measures how fast events come, of watches of several objects and of one.
+func TestTopRates(t *testing.T) {
+	watches := func(events ...int64) (out []v1alpha1.Watch) {
+		for n, sent := range events {
+			w := v1alpha1.Watch{Events: sent, Name: map[bool]string{true: "cart"}[n == 1]}
+			w.ObjectMeta.Name = fmt.Sprintf("w%d", n+1)
+			out = append(out, w)
+		}
+		return out
+	}
+	before := state{at: noon, watches: watches(10, 20)}
+	before.rates(&state{})
+	now := state{at: noon.Add(2 * time.Second), watches: watches(15, 20, 7)}
+	now.rates(&before)
+	if w1, w2, w3 := now.rate["w1"], now.rate["w2"], now.rate["w3"]; w1 != 2.5 || w2 != 0 || w3 != 0 {
+		t.Errorf("%v", now.rate)
+	}
+}
+
+// TestTopUsers names who a request was served as.
+func TestTopUsers(t *testing.T) {
+	for want, rec := range map[string]v1alpha1.Record{"alice": {User: "alice"}, "alice (by admin)": {User: "admin", Impersonated: "alice"}, "(nobody)": {}} {
+		if got := servedAs(&rec); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

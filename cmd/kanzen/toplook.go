@@ -19,7 +19,7 @@ func (t *top) follow(ctx context.Context, to chan<- *v1alpha1.Record) error {
 	if err != nil {
 		var refused *refusedError
 		if errors.As(err, &refused) && refused.code == http.StatusNotFound {
-			return errors.New("the server has no flight recorder (--flight-recorder-memory)")
+			return errors.New(t.noRecorder())
 		}
 		return err
 	}
@@ -110,9 +110,10 @@ func (s *state) rates(before *state) {
 	seconds := s.at.Sub(before.at).Seconds()
 	for n := range s.watches {
 		w := &s.watches[n]
-		s.sent[w.Name] = w.Events
-		if was, known := before.sent[w.Name]; known && seconds > 0 {
-			s.rate[w.Name] = max(0, float64(w.Events-was)/seconds)
+		name := w.ObjectMeta.Name // Name is that of what is watched
+		s.sent[name] = w.Events
+		if was, known := before.sent[name]; known && seconds > 0 {
+			s.rate[name] = max(0, float64(w.Events-was)/seconds)
 		}
 	}
 }

@@ -178,7 +178,7 @@ func (t *top) webhookTable() *table {
 	return out
 }
 
-// watchOf is what a client watches, however many times.
+// watchOf is what a client watches, however many times. What comes first has room on the narrowest screen.
 func watchOf(w *v1alpha1.Watch) string {
 	what := w.Resource
 	if w.Group != "" {
@@ -189,7 +189,7 @@ func watchOf(w *v1alpha1.Watch) string {
 			what += " " + s
 		}
 	}
-	return part(clientOf(w.UserAgent, w.SourceIP) + ": " + what + " by " + cmp.Or(w.Impersonated, w.User))
+	return part(what + ": " + clientOf(w.UserAgent, w.SourceIP) + " by " + cmp.Or(w.Impersonated, w.User))
 }
 
 // watches returns those that are not top's own.

@@ -59,7 +59,7 @@ func seenOf(rec *v1alpha1.Record, now time.Time) seen {
 		resource += "." + rec.Group
 	}
 	s := seen{came: now, time: rec.Time.Time, took: rec.Duration.Duration, number: rec.Number, weight: rec.Weight, bytes: rec.ResponseBytes, code: rec.Code, timed: !recorder.Streams(rec),
-		keys: [...]string{part(cmp.Or(rec.User, "(nobody)")), part(clientOf(rec.UserAgent, rec.SourceIP)), part(rec.Verb + " " + resource)},
+		keys: [...]string{part(servedAs(rec)), part(clientOf(rec.UserAgent, rec.SourceIP)), part(rec.Verb + " " + resource)},
 		verb: part(rec.Verb), object: part(recorder.ObjectOf(rec)), slowest: part(recorder.Slowest(rec))}
 	for n := range rec.Steps {
 		if step := &rec.Steps[n]; step.Kind != "plugin" && len(s.calls) < maxCalls {
@@ -67,6 +67,14 @@ func seenOf(rec *v1alpha1.Record, now time.Time) seen {
 		}
 	}
 	return s
+}
+
+// servedAs is who a request was served as, and who asked.
+func servedAs(rec *v1alpha1.Record) string {
+	if rec.Impersonated != "" {
+		return rec.Impersonated + " (by " + rec.User + ")"
+	}
+	return cmp.Or(rec.User, "(nobody)")
 }
 
 // clientOf is how a client is called: by its program and address.

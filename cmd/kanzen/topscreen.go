@@ -23,7 +23,7 @@ func (t *top) screen(width, height int) []line {
 	}
 	room := max(0, height-len(out)-1)
 	if t.help {
-		out = append(out, helpLines(room)...)
+		out = append(out, helpLines(width, room)...)
 	} else {
 		out = append(out, t.body(width, room)...)
 	}
@@ -241,10 +241,16 @@ func (t *top) keyLine(width int) line {
 	return l
 }
 
-func helpLines(room int) []line {
+// helpLines say what the keys do; what is too long for a line goes on in the next.
+func helpLines(width, room int) []line {
+	const keyWidth = 7
 	out := []line{{styled(bold, "Keys")}}
 	for _, k := range keys {
-		out = append(out, line{styled(bold, "  %s", padded(k.key, 7, false)), styled(plainly, "%s", k.about)})
+		name := k.key
+		for _, about := range wrapped(k.about, width-keyWidth-len("  ")) {
+			out = append(out, line{styled(bold, "  %s", padded(name, keyWidth, false)), styled(plainly, "%s", about)})
+			name = ""
+		}
 	}
 	return append(out[:min(len(out), room)], line{})
 }
@@ -279,4 +285,16 @@ func (t *top) summary(width int) []line {
 		out[n] = out[n].cut(width)
 	}
 	return out
+}
+
+// wrapped breaks a text between words into lines that are no wider than a width, if its words are not.
+func wrapped(text string, width int) (out []string) {
+	last := ""
+	for _, word := range strings.Fields(text) {
+		if last != "" && cells(last)+1+cells(word) > width {
+			out, last = append(out, last), ""
+		}
+		last = strings.TrimPrefix(last+" "+word, " ")
+	}
+	return append(out, last)
 }

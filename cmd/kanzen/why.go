@@ -29,7 +29,7 @@ func whyCommand() *cobra.Command {
 		Short: "Show who made an object, who changed what in it, and what it waits for",
 		Long: `Shows what the server's flight recorder knows about an object: who made it, who
 changed which field and when, what was refused and why, which controllers fight
-over it, what its finalizers wait for, who owns it, and what it owns. It also works
+over it, what it waits for, what is wrong with it, who owns it, and what it owns. It also works
 for deleted objects.
 
   kanzen why deployment/web -n shop
@@ -64,13 +64,15 @@ type story struct {
 	Object v1alpha1.ObjectReference `json:"object"`
 	Kind   string                   `json:"kind,omitempty"`
 	// Metadata is nil if the object is gone.
-	Metadata  *metav1.ObjectMeta            `json:"metadata,omitempty"`
-	History   *v1alpha1.ObjectHistoryStatus `json:"history,omitempty"`
-	Fights    []recorder.Fight              `json:"fights,omitempty"`
-	Findings  []v1alpha1.Finding            `json:"findings,omitempty"`
-	Owned     []owned                       `json:"owned,omitempty"`
-	Waits     []string                      `json:"waitsFor,omitempty"`
-	Incidents []string                      `json:"notes,omitempty"`
+	Metadata *metav1.ObjectMeta            `json:"metadata,omitempty"`
+	History  *v1alpha1.ObjectHistoryStatus `json:"history,omitempty"`
+	Fights   []recorder.Fight              `json:"fights,omitempty"`
+	Findings []v1alpha1.Finding            `json:"findings,omitempty"`
+	Owned    []owned                       `json:"owned,omitempty"`
+	Waits    []string                      `json:"waitsFor,omitempty"`
+	// Conditions are those of an object that is not being deleted.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Incidents  []string           `json:"notes,omitempty"`
 
 	unread   bool      // whether it exists is not known
 	recorded *incident // the file from which it is told; nil: a server was asked
@@ -144,10 +146,7 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 	if r.ResponseKind != nil {
 		st.Kind = r.ResponseKind.Kind
 	}
-	var obj struct {
-		Metadata metav1.ObjectMeta
-		Status   struct{ Conditions []metav1.Condition }
-	}
+	var obj stated
 	var refused *refusedError
 	switch err := a.readable(ctx, r, namespace, name, "", &obj); {
 	case err == nil:
@@ -165,7 +164,7 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 		st.History = &history.Status
 		st.Fights = recorder.Fights(history.Status.Entries)
 	case errors.As(err, &refused) && refused.code == http.StatusNotFound:
-		st.Incidents = append(st.Incidents, "the server has no flight recorder (--flight-recorder-memory), so its history is not known")
+		st.Incidents = append(st.Incidents, a.noRecorder()+", so its history is not known")
 	case errors.As(err, &refused) && refused.code == http.StatusForbidden:
 		st.Incidents = append(st.Incidents, "you may not read histories: "+err.Error())
 	default:
@@ -181,16 +180,7 @@ func (a *asker) why(ctx context.Context, kind, namespace, name string) (*story, 
 	if st.Metadata == nil {
 		return st, nil
 	}
-	if m := st.Metadata; m.DeletionTimestamp != nil {
-		for _, f := range m.Finalizers {
-			st.Waits = append(st.Waits, fmt.Sprintf("finalizer %s: %s must remove it", f, keeper(m, f)))
-		}
-		for _, c := range obj.Status.Conditions {
-			if c.Status == metav1.ConditionTrue && c.Message != "" {
-				st.Waits = append(st.Waits, c.Type+": "+c.Message)
-			}
-		}
-	}
+	st.state(&obj)
 	var trouble []string
 	st.Owned, trouble = a.owned(ctx, all, r, namespace, st.Metadata.UID)
 	st.Incidents = append(st.Incidents, trouble...)
@@ -208,8 +198,11 @@ func (a *asker) findingsOf(ctx context.Context, o *v1alpha1.ObjectReference) []v
 
 // about returns those of some findings that are about an object.
 func about(all []v1alpha1.Finding, o *v1alpha1.ObjectReference) []v1alpha1.Finding {
+	same := func(of v1alpha1.ObjectReference) bool {
+		return of.Group == o.Group && of.Resource == o.Resource && of.Name == o.Name && (of.Namespace == o.Namespace || o.Resource == "namespaces")
+	}
 	return slices.DeleteFunc(slices.Clone(all), func(f v1alpha1.Finding) bool {
-		return f.Object == nil || f.Object.Group != o.Group || f.Object.Resource != o.Resource || f.Object.Name != o.Name || f.Object.Namespace != o.Namespace && o.Resource != "namespaces"
+		return (f.Object == nil || !same(*f.Object)) && !slices.ContainsFunc(f.Objects, same)
 	})
 }
 
@@ -290,12 +283,13 @@ func (s *story) print(w io.Writer, now time.Time) {
 			tell(w, "  owned by %s %s\n", o.Kind, o.Name)
 		}
 	}
-	for _, x := range s.Waits {
-		tell(w, "  waits for %s\n", x)
-	}
-	for n := range s.Findings {
+	s.printState(w, now)
+	for _, f := range s.Findings {
+		if f.Object != nil && f.Object.Resource == s.Object.Resource && f.Object.Name == s.Object.Name {
+			f.Commands = slices.DeleteFunc(slices.Clone(f.Commands), func(c string) bool { return strings.HasPrefix(c, "kanzen why ") })
+		}
 		tell(w, "\n")
-		printFinding(w, &s.Findings[n])
+		printFinding(w, &f)
 	}
 	for _, f := range s.Fights {
 		tell(w, "\nFIGHT over %s: set alternately %d times by\n", f.Path, f.Turns)

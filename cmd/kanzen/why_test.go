@@ -55,3 +55,65 @@ func TestNeverCreated(t *testing.T) {
 		t.Error(out.String())
 	}
 }
+
+// TestState tells what objects say of themselves.
+func TestState(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	deployments, pods := v1alpha1.ObjectReference{Group: "apps", Resource: "deployments", Name: "a"}, v1alpha1.ObjectReference{Resource: "pods", Name: "a"}
+	gadgets := v1alpha1.ObjectReference{Group: "example.com", Resource: "gadgets", Name: "a"}
+	for name, c := range map[string]struct {
+		of           v1alpha1.ObjectReference
+		spec, status string
+		says         []string
+		not          string
+	}{
+		"nobody has looked": {deployments, `{"replicas":2}`, `{}`, []string{"waits for its controller, which has seen generation 0 of 3", "waits for replicas: 0 of 2 are ready"}, " is "},
+		"on its way": {deployments, `{"replicas":2}`, `{"observedGeneration":3,"readyReplicas":1,"conditions":[{"type":"Available","status":"False","reason":"TooFew","message":"one of two","lastTransitionTime":"2026-01-02T03:04:00Z"}]}`,
+			[]string{"waits for replicas: 1 of 2 are ready", "Available is False for 5s, TooFew: one of two\n"}, "controller"},
+		"done":            {deployments, `{"replicas":2}`, `{"observedGeneration":3,"readyReplicas":2}`, nil, "waits"},
+		"no scheduler":    {pods, `{}`, `{"phase":"Pending"}`, []string{"waits for a scheduler, which has not looked at it"}, "controller"},
+		"no room":         {pods, `{}`, `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/3 nodes"}]}`, []string{"PodScheduled is False, Unschedulable: 0/3 nodes\n"}, "waits"},
+		"no image":        {pods, `{"nodeName":"n"}`, `{"phase":"Pending","containerStatuses":[{"name":"c","state":{"waiting":{"reason":"ImagePullBackOff","message":"no such image"}}}]}`, []string{"waits for container c: ImagePullBackOff: no such image"}, "scheduler"},
+		"a strange kind":  {gadgets, `[1]`, `{"conditions":"none","observedGeneration":"many"}`, nil, "waits"},
+		"a usual kind":    {gadgets, `{}`, `{"conditions":[{"type":"Ready","status":"True"}],"observedGeneration":2}`, []string{"its controller, which has seen generation 2 of 3", "Ready is True\n"}, "replicas"},
+		"nothing is told": {gadgets, ``, ``, nil, "waits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &story{Object: c.of}
+			s.state(&stated{Metadata: metav1.ObjectMeta{Generation: 3}, Spec: []byte(c.spec), Status: []byte(c.status)})
+			var out bytes.Buffer
+			s.printState(&out, at.Time)
+			for _, want := range c.says {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("%q is missing in\n%s", want, out.String())
+				}
+			}
+			if c.not != "" && strings.Contains(out.String(), c.not) {
+				t.Errorf("%q is in\n%s", c.not, out.String())
+			}
+		})
+	}
+}
+
+// TestAbout finds what is wrong with an object, as the one that a finding is about or as one of several.
+func TestAbout(t *testing.T) {
+	web, other := v1alpha1.ObjectReference{Group: "apps", Resource: "deployments", Namespace: "a", Name: "web"}, v1alpha1.ObjectReference{Resource: "pods", Namespace: "a", Name: "web"}
+	all := []v1alpha1.Finding{{Check: "first", Object: &web}, {Check: "second", Object: &other, Objects: []v1alpha1.ObjectReference{other, web}}, {Check: "third", Objects: []v1alpha1.ObjectReference{other}}}
+	if got := about(all, &web); len(got) != 2 || got[0].Check != "first" || got[1].Check != "second" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestNoRecorder says what a server has that lies below another one.
+func TestNoRecorder(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://a:1":                "the server has no flight recorder (--flight-recorder-memory)",
+		"https://a:1/forks/try":      "a fork has no flight recorder of its own (the server at https://a:1 has one)",
+		"https://a:1/planes/team-a":  "a plane has no flight recorder of its own (the server at https://a:1 has one)",
+		"https://a:1/x/planes/t/b/c": "a plane has no flight recorder of its own (the server at https://a:1/x has one)",
+	} {
+		if got := (&asker{url: url}).noRecorder(); got != want {
+			t.Errorf("%s: %s", url, got)
+		}
+	}
+}

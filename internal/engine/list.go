@@ -346,9 +346,12 @@ func (c *call) listVirtual(out output, o *internalversion.ListOptions) error {
 	if c.R.Revision != nil {
 		meta.ResourceVersion = c.R.Revision()
 	}
-	p, ctx := Page{Limit: o.Limit, Selects: func(obj Object) bool { return c.selectsVirtual(obj, o) }}, c.req.Context()
+	selects, err := c.selectsVirtual(o)
+	if err != nil {
+		return err
+	}
+	p, ctx := Page{Limit: o.Limit, Selects: selects, Selector: o.FieldSelector}, c.req.Context()
 	if o.Continue != "" {
-		var err error
 		if p.After, _, err = decodeContinue(o.Continue); err != nil {
 			return apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: %v", err))
 		}
@@ -363,7 +366,7 @@ func (c *call) listVirtual(out output, o *internalversion.ListOptions) error {
 			return err
 		}
 		n++
-		if !c.selectsVirtual(obj, o) {
+		if !selects(obj) {
 			continue
 		}
 		if p.Limit > 0 && int64(len(kept)) == p.Limit {
@@ -376,18 +379,29 @@ func (c *call) listVirtual(out output, o *internalversion.ListOptions) error {
 	return c.writeObjects(out, kept, meta)
 }
 
-// selectsVirtual says that the selectors of a list or watch match an object of a virtual resource.
-func (c *call) selectsVirtual(obj Object, o *internalversion.ListOptions) bool {
-	if o.LabelSelector != nil && !o.LabelSelector.Matches(labelSet(obj)) {
-		return false
+// selectsVirtual returns what says whether the selectors of a list or watch match an object of a virtual resource.
+func (c *call) selectsVirtual(o *internalversion.ListOptions) (func(Object) bool, error) {
+	plain, terms, err := c.R.Select(o.FieldSelector)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	if o.FieldSelector == nil || o.FieldSelector.Empty() {
-		return true
-	}
-	if c.R.Fields == nil {
-		return o.FieldSelector.Matches(objectFields{obj})
-	}
-	set := c.R.Fields(obj)
-	set["metadata.name"], set["metadata.namespace"] = obj.GetName(), obj.GetNamespace()
-	return o.FieldSelector.Matches(set)
+	return func(obj Object) bool {
+		if o.LabelSelector != nil && !o.LabelSelector.Matches(labelSet(obj)) {
+			return false
+		}
+		for _, holds := range terms {
+			if !holds(obj) {
+				return false
+			}
+		}
+		if plain == nil || plain.Empty() {
+			return true
+		}
+		if c.R.Fields == nil {
+			return plain.Matches(objectFields{obj})
+		}
+		set := c.R.Fields(obj)
+		set["metadata.name"], set["metadata.namespace"] = obj.GetName(), obj.GetNamespace()
+		return plain.Matches(set)
+	}, nil
 }

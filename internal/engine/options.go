@@ -95,6 +95,10 @@ func (ep *Endpoint) fieldLabel(label, value string) (string, string, error) {
 	if field, value, ok := strings.Cut(ep.R.FieldAliases[label+"="+value], "="); ok {
 		return field, value, nil
 	}
+	if term, ok := ep.R.Terms[label]; ok {
+		_, err := term(value)
+		return label, value, err
+	}
 	if names := ep.V.FieldLabels; names != nil {
 		if key, ok := names[label]; ok {
 			return key, value, nil

@@ -75,6 +75,9 @@ type Resource struct {
 	Fields func(obj Object) fields.Set
 	// FieldAliases are further names for keys of Fields, and further terms, as a=b, for others.
 	FieldAliases map[string]string
+	// Terms are further terms of the field selectors of a virtual resource, which ask something else of an object than that a field has
+	// a value (since=10m). A func returns what a value asks, or an error if it is none.
+	Terms map[string]func(value string) (func(obj Object) bool, error)
 	// Trigger names a key of Fields by which most watchers of the kind select
 	// (spec.nodeName). Events of objects with other values do not wake them.
 	Trigger string
@@ -124,6 +127,8 @@ type Page struct {
 	Limit int64
 	// Selects says which objects the selectors match. They are asked again for what List gives; nil: all are matched.
 	Selects func(Object) bool
+	// Selector is the field selector, for a List that need not look at all objects; nil: there is none.
+	Selector fields.Selector
 }
 
 // Declared returns what the resource serves, for discovery and routing.

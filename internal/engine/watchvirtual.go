@@ -26,6 +26,10 @@ func (c *call) watchVirtual(out output, o *internalversion.ListOptions) error {
 		return apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", field.ErrorList{
 			field.Forbidden(field.NewPath("sendInitialEvents"), "is not supported for this resource")})
 	}
+	selects, err := c.selectsVirtual(o)
+	if err != nil {
+		return err
+	}
 	if out.shape == shapeTable {
 		if _, err := c.includeObject(out); err != nil {
 			return err
@@ -45,7 +49,7 @@ func (c *call) watchVirtual(out output, o *internalversion.ListOptions) error {
 				if err := ended(ctx, n); err != nil {
 					return err
 				}
-				if !c.selectsVirtual(obj, o) {
+				if !selects(obj) {
 					continue
 				}
 				if err := s.virtualFrame(t, obj); err != nil {

@@ -278,6 +278,8 @@ export interface Finding {
   since: string;
   /** The object that it is about. */
   object?: ObjectReference;
+  /** Objects that suffer from it or hold it up, as far as the reader may get them; at most 50. */
+  objects?: ObjectReference[];
   /** What is wrong, in a sentence. */
   summary: string;
   /** Who suffers from it, and how much. */

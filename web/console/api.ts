@@ -52,7 +52,7 @@ async function readList<T>(path: string, params: Query, signal?: AbortSignal): P
 }
 
 // Recorded are the resources of the flight recorder that the page reads.
-interface Recorded {
+export interface Recorded {
   requests: Request; watches: Watch; webhookstats: WebhookStat; trafficstats: TrafficStat; timeseries: TimeSeries; views: View; controllers: Controller;
   datastores: Datastore; prioritylevels: PriorityLevel; definitions: Definition; findings: Finding; planestats: PlaneStat; planeservers: PlaneServer;
 }

@@ -5,6 +5,7 @@ import { absent, denied, Forgotten, history, object as readObject, revisions as 
 import type { ObjectHistory } from './answers.gen.ts';
 import { EventsOf } from './events.tsx';
 import { Family } from './family.tsx';
+import { FindingsOf } from './findings.tsx';
 import { ago, hash, moment, named, quoted, resource, second, type Named, type Params } from './format.ts';
 import { kindOf, type Kind } from './kinds.ts';
 import type { Condition, Obj, RevisionList } from './meta.ts';
@@ -109,6 +110,7 @@ export function OneObject({ params }: ViewProps) {
   const { kind, now, today, refused, past } = told.seen, hides = Boolean(kind && isSecret(kind)) && !reveal;
   return <>{head}
     {kind && <Actions kind={kind} params={params} />}
+    {!params.at && <FindingsOf of={where} />}
     <Section title="State">
       {!kind && <p>The server has no such kind any more.</p>}
       {refused && <p class={refused instanceof Forgotten ? 'note' : 'bad'}>{!(refused instanceof Forgotten) ? refused.message : now ? 'It does not exist any more. What is below is the last that was seen of it.' : 'It does not exist.'}</p>}
@@ -144,7 +146,8 @@ const conditionColumns: Column<Condition>[] = [
 
 // State is what an object says of itself, and why it does not go.
 function State({ of: o }: { of: Obj }) {
-  const { metadata: meta, status } = o, conditions = Array.isArray(status?.conditions) ? status.conditions as Condition[] : [], seen = status?.observedGeneration;
+  const { metadata: meta, status } = o, conditions = Array.isArray(status?.conditions) ? status.conditions as Condition[] : [];
+  const seen = status?.observedGeneration ?? (/^apps\/.* (Deployment|ReplicaSet|StatefulSet)$/.test(`${o.apiVersion} ${o.kind}`) ? 0 : undefined); // their controllers always say it
   return <><p>Created {ago(meta.creationTimestamp)} ago, {second(meta.creationTimestamp)}.{typeof status?.phase === 'string' && ` Its phase is ${status.phase}.`}
     {meta.generation && seen !== undefined && seen < meta.generation ? <span class="bad"> Its controller has seen generation {seen} of {meta.generation}.</span> : null}</p>
   {meta.deletionTimestamp && <p class="bad">It is being deleted since {ago(meta.deletionTimestamp)}, and waits for {[...meta.finalizers ?? [], ...o.spec?.finalizers ?? []].join(', ') || 'its end'}.</p>}
@@ -160,8 +163,10 @@ function blame(o: Obj, past: RevisionList | undefined): (path: string) => Writer
     if (r.uid !== o.metadata.uid || !r.user) continue;
     for (const c of r.changes ?? []) if (!known.has(c.path)) known.set(c.path, r);
   }
+  // What has not changed since is as it was made, if the history goes back so far.
+  const made = past?.items?.find(r => r.uid === o.metadata.uid && r.operation === 'Created' && r.user);
   return path => {
-    const m = managers.get(path), r = known.get(path);
+    const m = managers.get(path), r = known.get(path) ?? (m && !m.subresource ? made : undefined);
     if (!m && !r) return null;
     const of = m?.subresource ? '/' + m.subresource : '', time = r?.time ?? m?.time;
     return { by: [m && m.manager + of, r?.user].filter(Boolean).join(', '), time,

@@ -57,6 +57,7 @@ interface TableProps<R> {
   keyOf(row: R): string;
   sort?: number;
   empty?: string;
+  most?: number; // rows that are shown before somebody asks for all
   long?: boolean; // there may be thousands: of more than a few, only the rows in sight are drawn, each of one line
 }
 
@@ -68,7 +69,7 @@ function sorted<R>(rows: R[], column: Column<R> | undefined, down: boolean): R[]
   });
 }
 
-export function Table<R>({ caption, columns, rows, keyOf, sort, empty = 'Nothing.', long }: TableProps<R>) {
+export function Table<R>({ caption, columns, rows, keyOf, sort, empty = 'Nothing.', most = Infinity, long }: TableProps<R>) {
   const [by, order] = useState<{ n: number | undefined; down: boolean }>({ n: sort, down: true });
   const shown = useMemo(() => sorted(rows ?? [], by.n === undefined ? undefined : columns[by.n], by.down), [rows, by, columns]);
   const body = useRef<HTMLTableSectionElement>(null), sight = useSight(body, long ? shown.length : 0);
@@ -76,8 +77,8 @@ export function Table<R>({ caption, columns, rows, keyOf, sort, empty = 'Nothing
     const value = c.of(row), content = c.cell ? c.cell(row) : c.show ? c.show(value as number) : typeof value === 'string' && !long ? <Clip text={value} /> : value;
     return <td key={n} class={[c.number && 'n', c.class?.(row)].filter(Boolean).join(' ') || undefined} title={long && typeof value === 'string' ? value : undefined}>{content}</td>;
   });
-  const drawn = long ? shown.slice(sight.from, sight.to) : shown;
-  return <div class="scroll" {...long && { tabIndex: 0, role: 'region', 'aria-label': caption }}><table aria-label={caption} aria-rowcount={long ? shown.length + 1 : undefined} class={long ? shown.length > few ? 'long lines' : 'long' : undefined}>
+  const [everything, more] = useState(false), drawn = long ? shown.slice(sight.from, sight.to) : everything ? shown : shown.slice(0, most);
+  return <><div class="scroll" {...long && { tabIndex: 0, role: 'region', 'aria-label': caption }}><table aria-label={caption} aria-rowcount={long ? shown.length + 1 : undefined} class={long ? shown.length > few ? 'long lines' : 'long' : undefined}>
     {long && <colgroup>{columns.map((c, n) => <col key={n} style={{ width: c.width }} />)}</colgroup>}
     <thead><tr>{columns.map((c, n) => <th key={n} scope="col" class={c.number ? 'n' : undefined} title={c.about} aria-sort={by.n === n ? by.down ? 'descending' : 'ascending' : undefined}>
       <button type="button" onClick={() => order(by.n === n ? { n, down: !by.down } : { n, down: Boolean(c.number) })}>{c.name}</button></th>)}</tr></thead>
@@ -86,16 +87,20 @@ export function Table<R>({ caption, columns, rows, keyOf, sort, empty = 'Nothing
       {drawn.map((row, n) => <tr key={keyOf(row)} aria-rowindex={long ? sight.from + n + 2 : undefined}>{cells(row)}</tr>)}
       {long && sight.to < shown.length && <tr class="space" aria-hidden="true" key="below"><td colSpan={columns.length} style={{ height: (shown.length - sight.to) * rowHeight }} /></tr>}
       {rows && !shown.length && <tr key="empty"><td colSpan={columns.length} class="dim">{empty}</td></tr>}
-    </tbody></table></div>;
+    </tbody></table></div>
+    {!everything && shown.length > most && <All of={shown.length} show={() => more(true)} />}</>;
 }
 
+// All is the button below the first rows or entries.
+export function All({ of, show }: { of: number; show(): void }) { return <p><button type="button" onClick={show}>Show all {of.toLocaleString('en')}</button></p>; }
+
 // Field is one of a form: a text, or a choice if it has options.
-export interface Field { name: string; label: string; size?: number; options?: string[]; none?: string; more?: boolean }
+export interface Field { name: string; label: string; size?: number; options?: string[]; none?: string; show?(option: string): string; more?: boolean }
 
 // Form shows fields, those of more only to who asks, with the values of the address, and calls done with what is in them.
 export function Form({ fields, values, action, done, children }: { fields: Field[]; values: { [name: string]: string | undefined }; action: string; done(values: { [name: string]: string }): void; children?: ComponentChildren }) {
   const field = (f: Field) => <label key={f.name}>{f.label}{f.options
-    ? <select name={f.name}>{f.options.map(o => <option key={o} value={o} selected={(values[f.name] ?? '') === o}>{o || f.none || 'any'}</option>)}</select>
+    ? <select name={f.name}>{f.options.map(o => <option key={o} value={o} selected={(values[f.name] ?? '') === o}>{o ? f.show?.(o) ?? o : f.none ?? 'any'}</option>)}</select>
     : <input name={f.name} defaultValue={values[f.name] ?? ''} size={f.size ?? 12} autocomplete="off" />}</label>;
   return <form onSubmit={e => {
     e.preventDefault();

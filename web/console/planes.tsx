@@ -4,37 +4,11 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { denied, list, one } from './api.ts';
 import type { PlaneServer, PlaneStat, RefusedPlane } from './answers.gen.ts';
 import { ago, bytes, clock, count, hash, objectHash, quoted, rate } from './format.ts';
-import type { Meta } from './meta.ts';
 import { Card, Copied, Table, type Column } from './parts.tsx';
+import { Speed } from './speed.ts';
 import { usePolled, type ViewProps } from './view.ts';
 
 function number<R>(name: string, of: (r: R) => number, more: Partial<Column<R>> = {}): Column<R> { return { name, of, number: true, show: count, ...more }; }
-
-type Rates = { [field: string]: number };
-
-// Speed measures what counters grow by, between two answers. What is not the same as before counts anew.
-class Speed<T extends { metadata: Meta }> {
-  #before = new Map<string, T>();
-  #at = 0;
-  #rates = new Map<string, Rates>();
-
-  constructor(private readonly fields: (keyof T & string)[], private readonly same: (a: T, b: T) => boolean) {}
-
-  measure(items: T[]): void {
-    const now = performance.now(), seconds = (now - this.#at) / 1000;
-    if (this.#at && seconds <= 0.5) return;
-    if (this.#at) {
-      this.#rates = new Map(items.map(i => {
-        const b = this.#before.get(i.metadata.name), grown = (f: keyof T) => b && this.same(b, i) ? Math.max(0, Number(i[f]) - Number(b[f])) / seconds : 0;
-        return [i.metadata.name, Object.fromEntries(this.fields.map(f => [f, grown(f)]))];
-      }));
-    }
-    this.#before = new Map(items.map(i => [i.metadata.name, i]));
-    this.#at = now;
-  }
-
-  of(i: T, field: keyof T & string): number { return this.#rates.get(i.metadata.name)?.[field] ?? 0; }
-}
 
 const planeSpeed = () => new Speed<PlaneStat>(['requests', 'refused'], (a, b) => a.server === b.server);
 const serverSpeed = () => new Speed<PlaneServer>(['requests', 'refused', 'passed', 'passedFailed'], (a, b) => Boolean(a.started) && a.started === b.started);

@@ -12,19 +12,20 @@ import { usePolled, type ViewProps } from './view.ts';
 const fields: Field[] = [
   { name: 'as', label: 'User' }, { name: 'user', label: 'Asked by', more: true }, { name: 'verb', label: 'Verb', options: ['', 'get', 'list', 'watch', 'create', 'update', 'patch', 'delete', 'deletecollection'] },
   { name: 'resource', label: 'Resource' }, { name: 'group', label: 'Group', more: true }, { name: 'namespace', label: 'Namespace' }, { name: 'name', label: 'Name' },
-  { name: 'code', label: 'Code', size: 4 }, { name: 'kept', label: 'Kept as', more: true, options: ['', 'Write', 'Refused', 'Error', 'Slow', 'Sample'] },
+  { name: 'code', label: 'Code', size: 4 }, { name: 'slower', label: 'Slower than', options: ['', '10ms', '100ms', '500ms', '1s', '10s'] }, { name: 'kept', label: 'Kept as', more: true, options: ['', 'Write', 'Refused', 'Error', 'Slow', 'Sample'] },
 ];
 const own: Field = { name: 'own', label: 'Of this page', more: true, options: ['', 'too'], none: 'left out' };
+const ago: Field = { name: 'since', label: 'Time', options: ['', '1m', '5m', '15m', '1h', '24h'], none: 'any', show: v => `last ${v}` };
 const range: Field[] = [{ name: 'from', label: 'From', size: 20, more: true }, { name: 'to', label: 'To', size: 20, more: true }];
-const all = [...fields, own, ...range];
+const all = [ago, ...fields, own, ...range];
 
 // Bounds of what is looked for.
-const perPage = 200, mostPages = 5, perPageOfRange = 500, mostPagesOfRange = 20, mostRows = 5000;
+const perPage = 200, mostPages = 5, perPageOfRange = 500, mostRows = 5000;
 
 const columns: Column<Request>[] = [
   { name: 'time', of: r => r.time, cell: r => <a href={hash('request', { name: r.metadata.name })}>{clock(r.time)}</a>, width: '7.5em' },
   { name: 'took', of: r => ms(r.duration), number: true, show: time, width: '6em' }, { name: 'code', of: r => r.code, number: true, class: r => r.code >= 400 && 'bad', width: '4em' },
-  { name: 'verb', of: r => r.verb, width: '6.5em' }, { name: 'of', of: target, cell: r => r.resource && r.name ? <a href={objectHash(r)}>{target(r)}</a> : target(r), width: '34%' },
+  { name: 'verb', of: r => r.verb, width: '8em' }, { name: 'of', of: target, cell: r => r.resource && r.name ? <a href={objectHash(r)}>{target(r)}</a> : target(r), width: '34%' },
   { name: 'user', of: who }, { name: 'client', of: r => (r.userAgent ?? '').split(' ')[0] ?? '' }, { name: 'kept as', of: r => r.kept, width: '5.5em' },
 ];
 
@@ -65,23 +66,15 @@ async function newest(chosen: Chosen, pages: number, signal: AbortSignal): Promi
   return { items, more: Boolean(from) };
 }
 
-// between returns the requests of a range of time. They come in the order in which they ended, so one that began in the range may stand a
-// little before those that began after it.
-async function between(chosen: Chosen, { from, to }: Span, signal: AbortSignal): Promise<Found> {
-  const items: Request[] = [];
-  let next = '';
-  for (let n = 0; n < mostPagesOfRange; n++) {
-    const page = await list('requests', { fields: chosen, limit: perPageOfRange, from: next }, signal);
-    for (const r of page.items) {
-      const t = Date.parse(r.time);
-      if (t >= from && t <= to) items.push(r);
-    }
-    if (items.length >= mostRows) return { items: items.slice(0, mostRows), further: `The newest ${count(mostRows)} are shown.` };
-    next = page.metadata.continue ?? '';
-    const last = page.items.at(-1);
-    if (!next || last && Date.parse(last.time) + ms(last.duration) < from) return { items, further: '' };
-  }
-  return { items, further: `Looked through the newest ${count(perPageOfRange * mostPagesOfRange)} requests; there may be older ones.` };
+// between returns the requests of a range of time. The server chooses them, by their selector.
+async function between(chosen: Chosen, signal: AbortSignal): Promise<Found> {
+  let items: Request[] = [], from = '';
+  do {
+    const page = await list('requests', { fields: chosen, limit: perPageOfRange, from }, signal);
+    items = items.concat(page.items);
+    from = page.metadata.continue ?? '';
+  } while (from && items.length < mostRows);
+  return { items, further: from && `The newest ${count(mostRows)} are shown.` };
 }
 
 // said is all of a request that words are searched in.
@@ -98,9 +91,10 @@ export function Requests({ params }: ViewProps) {
   const [pages, more] = useState(1), [text, search] = useState(params.text ?? ''), [by, group] = useState(params.by ?? '');
   const [over, end] = useState(false); // what lies in the past does not change
   const found = usePolled(async signal => {
-    if (!span) return newest(chosen, pages, signal);
+    if (!span) return newest({ ...chosen, since: params.since }, pages, signal);
     if (span.wrong) return { items: [] };
-    const out = await between(chosen, span, signal);
+    const at = (text: string | undefined, t: number) => text && new Date(t).toISOString();
+    const out = await between({ ...chosen, since: at(params.from, span.from), until: at(params.to, span.to) }, signal);
     if (span.to < Date.now() - 60_000) end(true);
     return out;
   }, [span ? 1 : pages], over ? 0 : undefined);
@@ -109,8 +103,8 @@ export function Requests({ params }: ViewProps) {
   const remember = (p: Params) => history.replaceState(null, '', hash('requests', { ...params, text, by, ...p }));
   return <><h1>Requests</h1>
     <p class="about">The newest first: every write, refusal, error and slow request, and a sample of the reads. Drag over a chart to see the requests of that time.</p>
-    <Charts titles={['Requests a second', 'Latency', 'Refused and failed a second']} range={span?.wrong ? null : span} onRange={(from, to) => go({ text, by, from, to })} />
-    <Form fields={all} values={params} action="Filter" done={values => go({ text, by, ...values })} />
+    <Charts titles={['Requests a second', 'Latency', 'Refused and failed a second']} range={span?.wrong ? null : span} onRange={(from, to) => go({ text, by, since: '', from, to })} />
+    <Form fields={all} values={params} action="Filter" done={values => go({ text, by, ...values, ...values.since && values.since !== params.since ? { from: '', to: '' } : values.from || values.to ? { since: '' } : {} })} />
     <div class="bar">
       <label class="beside">Search <input type="search" value={text} size={24} placeholder="words, in what is shown" autocomplete="off" onInput={e => { search(e.currentTarget.value); remember({ text: e.currentTarget.value }); }} /></label>
       <label class="beside">Group by <select value={by} onChange={e => { group(e.currentTarget.value); remember({ by: e.currentTarget.value }); }}>
@@ -128,7 +122,7 @@ export function Requests({ params }: ViewProps) {
 // Chips are what is chosen; each takes itself away.
 function Chips({ params, go }: { params: Params; go(p: Params): void }) {
   return <>{all.filter(f => params[f.name]).map(f => <button key={f.name} type="button" class="chip" aria-label={`Any ${f.label}, not only ${params[f.name]}`} title="Take away" onClick={() => go({ [f.name]: '' })}>
-    {f.label}: <b>{params[f.name]}</b> <span aria-hidden="true">×</span></button>)}</>;
+    {f.label}: <b>{f.show?.(params[f.name]!) ?? params[f.name]}</b> <span aria-hidden="true">×</span></button>)}</>;
 }
 
 interface Group { name: string; first: Request; requests: number; failed: number; p50: number; p99: number; sum: number; bytes: number }

@@ -25,7 +25,7 @@ type Large = NonNullable<Space['largest']>[number];
 
 const largeColumns: Column<Large>[] = [
   { name: 'object', of: l => l.name ?? l.key, cell: l => l.resource ? <a href={objectHash({ ...kind(l.resource), namespace: l.namespace, name: l.name })}>{l.name}</a> : l.key },
-  { name: 'kind', of: l => l.resource ?? '' }, { name: 'namespace', of: l => l.namespace ?? '' }, { name: 'bytes', of: l => l.bytes, number: true, show: bytes },
+  { name: 'kind', of: l => l.resource ?? '', cell: l => <Breakable text={l.resource ?? ''} /> }, { name: 'namespace', of: l => l.namespace ?? '' }, { name: 'bytes', of: l => l.bytes, number: true, show: bytes },
 ];
 
 const most = 50;

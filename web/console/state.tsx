@@ -1,12 +1,13 @@
 // The state of the server's parts.
 
-import { useContext, useState } from 'preact/hooks';
-import { list } from './api.ts';
+import { useContext, useMemo, useState } from 'preact/hooks';
+import { list, type Recorded } from './api.ts';
 import type { Controller, Definition, PriorityLevel, View, Watch } from './answers.gen.ts';
 import { Charts } from './charts.tsx';
-import { bytes, count, hash, ms, now, resource, time } from './format.ts';
+import { ago, bytes, count, hash, ms, now, rate, resource, time } from './format.ts';
 import { Card, Form, Section, Table, type Column } from './parts.tsx';
 import { Room } from './room.tsx';
+import { Speed } from './speed.ts';
 import { ShellContext, usePolled, type ViewProps } from './view.ts';
 
 function number<R>(name: string, of: (r: R) => number, more: Partial<Column<R>> = {}): Column<R> { return { name, of, number: true, show: count, ...more }; }
@@ -16,9 +17,14 @@ function size<R>(name: string, of: (r: R) => number): Column<R> { return { name,
 function duration<R>(name: string, of: (r: R) => number, about?: string): Column<R> { return { name, of, number: true, show: time, about }; }
 
 // usePages reads a list of which there may be very many, a page at a time. It returns the rows and the buttons for other pages.
-function usePages<R extends 'watches' | 'definitions'>(resource: R, fields: { [field: string]: string | undefined }) {
+// look sees each answer.
+function usePages<R extends 'watches' | 'definitions'>(resource: R, fields: { [field: string]: string | undefined }, look?: (items: Recorded[R][]) => void) {
   const [from, go] = useState('');
-  const page = usePolled(signal => list(resource, { fields, limit: 200, from }, signal), [resource, fields, from]), next = page?.metadata.continue;
+  const page = usePolled(async signal => {
+    const page = await list(resource, { fields, limit: 200, from }, signal);
+    look?.(page.items);
+    return page;
+  }, [resource, fields, from]), next = page?.metadata.continue;
   return { rows: page?.items, buttons: <>{next && <button type="button" onClick={() => go(next)}>Next page</button>} {from && <button type="button" onClick={() => go('')}>First page</button>}</> };
 }
 
@@ -27,34 +33,36 @@ const watchColumns: Column<Watch>[] = [
   { name: 'user', of: r => r.impersonated || r.user || '' }, { name: 'client', of: r => r.userAgent ?? '' }, { name: 'from', of: r => r.sourceIP ?? '' },
   number('events', r => r.events), size('bytes', r => r.bytes),
   { name: 'lag', of: r => ms(r.lag), number: true, show: time, class: r => ms(r.lag) > 1000 && 'bad', about: 'For how long the client has not read what is being sent' },
-  { name: 'age', of: r => now() - Date.parse(r.began), number: true, show: time },
+  { name: 'age', of: r => now() - Date.parse(r.began), number: true, cell: r => ago(r.began) },
 ];
 
-interface Fan { id: string; group?: string; resource: string; watchers: number; events: number; bytes: number }
+interface Fan { id: string; group?: string; resource: string; watchers: number; events: number; bytes: number; eventsNow: number; bytesNow: number }
 
-// fanned adds up what each resource's watchers were sent.
-function fanned(all: Watch[] | undefined): Fan[] | undefined {
+// fanned adds up what each resource's watchers were sent, and are sent a second.
+function fanned(all: Watch[] | undefined, speed: Speed<Watch>): Fan[] | undefined {
   const out = new Map<string, Fan>();
   for (const w of all ?? []) {
-    const id = resource(w), f = out.get(id) ?? { id, group: w.group, resource: w.resource, watchers: 0, events: 0, bytes: 0 };
-    out.set(id, { ...f, watchers: f.watchers + 1, events: f.events + w.events, bytes: f.bytes + w.bytes });
+    const id = resource(w), f = out.get(id) ?? { id, group: w.group, resource: w.resource, watchers: 0, events: 0, bytes: 0, eventsNow: 0, bytesNow: 0 };
+    out.set(id, { ...f, watchers: f.watchers + 1, events: f.events + w.events, bytes: f.bytes + w.bytes, eventsNow: f.eventsNow + speed.of(w, 'events'), bytesNow: f.bytesNow + speed.of(w, 'bytes') });
   }
   return all && [...out.values()];
 }
 
 const fanColumns: Column<Fan>[] = [
   { name: 'resource', of: f => f.id, cell: f => <a href={hash('watches', { group: f.group, resource: f.resource })}>{f.id}</a> }, number('watchers', f => f.watchers),
+  { name: 'events/s', of: f => f.eventsNow, number: true, show: rate, about: 'To all of its watchers, since the answer before' }, size('bytes/s', f => f.bytesNow),
   number('events sent', f => f.events), size('bytes sent', f => f.bytes), { ...size('an event', f => f.events ? f.bytes / f.events : 0), about: 'Bytes of an event, to one watcher' },
 ];
 
 export function Watches({ params }: ViewProps) {
-  const { rows, buttons } = usePages('watches', { as: params.as, resource: params.resource, group: params.group, namespace: params.namespace });
+  const speed = useMemo(() => new Speed<Watch>(['events', 'bytes'], (a, b) => a.began === b.began), []);
+  const { rows, buttons } = usePages('watches', { as: params.as, resource: params.resource, group: params.group, namespace: params.namespace }, items => speed.measure(items));
   return <><h1>Watches</h1><p class="about">Who follows what, and who does not read what it is sent.</p>
     <Form fields={[{ name: 'as', label: 'User' }, { name: 'resource', label: 'Resource' }, { name: 'group', label: 'Group' }, { name: 'namespace', label: 'Namespace' }]}
       values={params} action="Filter" done={values => { location.hash = hash('watches', values); }} />
     <Table caption="Watches" columns={watchColumns} rows={rows} keyOf={r => r.metadata.name} sort={8} empty="Nobody watches anything." />{buttons}
-    <h2>How far changes fan out</h2><p class="about">What the watches above were sent since they began, by resource.</p>
-    <Table caption="Fan-out" columns={fanColumns} rows={fanned(rows)} keyOf={f => f.id} sort={3} empty="Nobody watches anything." /></>;
+    <h2>How far changes fan out</h2><p class="about">What the watches above are sent now, and were sent since they began, by resource: a change goes to each of its watchers.</p>
+    <Table caption="Fan-out" columns={fanColumns} rows={fanned(rows, speed)} keyOf={f => f.id} sort={5} empty="Nobody watches anything." /></>;
 }
 
 function Bar({ n, of }: { n: number; of: number }) {
@@ -112,7 +120,7 @@ const definitionColumns: Column<Definition>[] = [
 export function Definitions({ params }: ViewProps) {
   const { rows, buttons } = usePages('definitions', params.group ? { group: params.group } : params.all ? {} : { costliest: 'true' });
   return <><h1>Custom resource definitions</h1><p class="about">The 100 that need most memory, or all by name. One that nobody uses costs no more than its own bytes.</p>
-    <Form fields={[{ name: 'group', label: 'Group' }, { name: 'all', label: 'Which', options: ['', 'all'] }]} values={params} action="Show" done={values => { location.hash = hash('definitions', values); }} />
+    <Form fields={[{ name: 'group', label: 'Group' }, { name: 'all', label: 'Which', options: ['', 'all'], none: 'the largest' }]} values={params} action="Show" done={values => { location.hash = hash('definitions', values); }} />
     <Table caption="Custom resource definitions" columns={definitionColumns} rows={rows} keyOf={r => r.metadata.name} sort={params.all || params.group ? undefined : 3} empty="There are none." />{buttons}</>;
 }
 

@@ -9,7 +9,7 @@ import { Breakable, Card, Section, Table, type Column } from './parts.tsx';
 import { usePolled, type ViewProps } from './view.ts';
 
 const latency: Column<TrafficStat>[] = [
-  { name: 'per second', of: r => r.perSecond, number: true, show: rate },
+  { name: 'req/s', of: r => r.perSecond, number: true, show: rate, about: 'Requests a second' },
   { name: 'p50', of: r => ms(r.p50), number: true, show: time },
   { name: 'p99', of: r => ms(r.p99), number: true, show: time },
   { name: 'refused/s', of: r => r.refusedPerSecond ?? 0, number: true, show: rate, class: r => (r.refusedPerSecond ?? 0) > 0 && 'bad' },
@@ -47,7 +47,7 @@ export function Overview({ params }: ViewProps) {
       <Card name="answered a second">{bytes(now?.bytesPerSecond ?? 0)}</Card></>}</div>
     <Charts onRange={(from, to) => { location.hash = hash('requests', { from, to }); }} />
     <div class="columns">{tables.map(({ by, title, columns }, n) => <Section key={by} title={title}>
-      <Table caption={title} columns={columns} rows={told?.rest[n]} keyOf={r => r.metadata.name} sort={1} empty="No requests in the last minute." /></Section>)}</div></>;
+      <Table caption={title} columns={columns} rows={told?.rest[n]} keyOf={r => r.metadata.name} sort={1} most={12} empty="No requests in the last minute." /></Section>)}</div></>;
 }
 
 const league: Column<WebhookStat>[] = [

@@ -39,6 +39,8 @@ const (
 	forgetAfter = 2 * time.Minute
 	// mostOfCheck bounds the findings of one check: a hundred stuck namespaces have one cause.
 	mostOfCheck = 20
+	// mostObjects bounds the objects that a finding names for who asks about one of them.
+	mostObjects = 50
 	// patience is how long objects may wait for a program that does not seem to run.
 	patience = 5 * time.Second
 	// patienceWithLiving is how long they may wait for a program that runs: it may have much to do.
@@ -141,6 +143,8 @@ type finding struct {
 	reads []v1alpha1.ObjectReference
 	// facts and advice become evidence and commands. Each is told only to who may get its object.
 	facts, advice []told
+	// touched are objects that it is about besides those of the facts.
+	touched []v1alpha1.ObjectReference
 }
 
 type told struct {
@@ -272,8 +276,26 @@ func (f *finding) shown(may func(v1alpha1.ObjectReference) bool) *v1alpha1.Findi
 		}
 		return texts
 	}
-	out.Evidence, out.Commands = texts(f.facts), texts(f.advice)
+	out.Evidence, out.Commands, out.Objects = texts(f.facts), texts(f.advice), f.objects(may)
 	return &out
+}
+
+// objects returns what it is about besides its own object, as far as a reader may get it.
+func (f *finding) objects(may func(v1alpha1.ObjectReference) bool) (out []v1alpha1.ObjectReference) {
+	add := func(o v1alpha1.ObjectReference) {
+		if (f.Object == nil || *f.Object != o) && len(out) < mostObjects && !slices.Contains(out, o) && may(o) {
+			out = append(out, o)
+		}
+	}
+	for _, t := range f.facts {
+		if t.of != nil {
+			add(*t.of)
+		}
+	}
+	for _, o := range f.touched {
+		add(o)
+	}
+	return out
 }
 
 // last returns what the last look has found, and when that was; zero: there was none.
@@ -398,6 +420,8 @@ func short(d time.Duration) string {
 		return d.Round(time.Second).String()
 	case d >= time.Second:
 		return d.Round(100 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(time.Millisecond).String()
 	}
-	return d.Round(time.Millisecond).String()
+	return d.Round(time.Microsecond).String()
 }

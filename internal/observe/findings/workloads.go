@@ -249,7 +249,7 @@ func (l *look) silentNode(node string, w *waiting) {
 
 // waitingFor names some of the objects, to those who may get them.
 func (l *look) waitingFor(f *finding, w *waiting) {
-	f.Since.Time = w.oldest
+	f.Since.Time, f.touched = w.oldest, w.objects[:min(len(w.objects), mostObjects)]
 	for n := range w.objects[:min(len(w.objects), 5)] {
 		f.facts = append(f.facts, told{l.called(w.objects[n]) + " waits", &w.objects[n]})
 	}

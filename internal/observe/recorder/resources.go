@@ -81,8 +81,17 @@ func (r *Recorder) requests(d Deps) *engine.Resource {
 			n, _ := slices.BinarySearchFunc(records, before, func(rec *v1alpha1.Record, number int64) int { return cmp.Compare(rec.Number, number) })
 			records = records[:n]
 		}
+		var since time.Time // those before are not looked at: there may be very many
+		if p.Selector != nil {
+			if value, ok := p.Selector.RequiresExactMatch("since"); ok {
+				since, _ = moment(value, r.Clock.Now()) // it was checked
+			}
+		}
 		return func(yield func(engine.Object) bool) {
 			for _, rec := range slices.Backward(records) {
+				if ended(rec).Add(disorder).Before(since) {
+					return
+				}
 				if !yield(shownRequest(rec, anybody())) {
 					return
 				}
@@ -95,6 +104,7 @@ func (r *Recorder) requests(d Deps) *engine.Resource {
 		return fields.Set{"user": q.User, "as": cmp.Or(q.Impersonated, q.User), "verb": q.Verb, "resource": q.Resource, "group": q.Group, "namespace": q.Record.Namespace, "name": q.Record.Name,
 			"code": strconv.Itoa(int(q.Code)), "kept": q.Kept, "slow": strconv.FormatBool(q.Slow), "userAgent": q.UserAgent, "console": strconv.FormatBool(q.Console)}
 	})
+	res.Terms = r.requestTerms()
 	// A write or an error that was slow is kept for being that. Who asks for slow requests means all of them.
 	res.FieldAliases = map[string]string{"kept=" + v1alpha1.KeptSlow: "slow=true"}
 	res.Table = &engine.Table{
