@@ -233,14 +233,7 @@ func runGarbageCollector(ctx context.Context, c Config, cl *inprocess.Client) {
 }
 
 // endpoint returns the endpoint of a resource.
-func (c *Config) endpoint(gr schema.GroupResource) *engine.Endpoint {
-	for _, ep := range c.Endpoints() {
-		if ep.GVR.GroupResource() == gr {
-			return ep
-		}
-	}
-	return nil
-}
+func (c *Config) endpoint(gr schema.GroupResource) *engine.Endpoint { return c.Catalog.Reach(gr) }
 
 // source follows something until its context ends, and puts names into the
 // controller's queue. It calls begun once it tells of every change from then on;
