@@ -55,8 +55,8 @@ type outline struct {
 }
 
 // follow is the source of the controller's queue.
-func (a *aggregator) follow(ctx context.Context, q *queue.Queue, begun func()) {
-	a.roles.Follow(ctx, func(c store.Change[*rbacv1.ClusterRole]) {
+func (a *aggregator) follow(ctx context.Context, q *queue.Queue, begun, ended func()) {
+	a.roles.Join(ctx, ended, func(c store.Change[*rbacv1.ClusterRole]) {
 		if a.changed(c) {
 			q.Add("")
 		}

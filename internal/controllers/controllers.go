@@ -213,7 +213,7 @@ func run(ctx context.Context, c Config, names []string) {
 			})
 		})
 	}
-	wg.Go(func() { c.Guard.Keep(ctx, "controllers that wait", later.run) })
+	c.Guard.Keep(ctx, "controllers that wait", later.run)
 	wg.Wait()
 }
 
@@ -233,24 +233,17 @@ func runGarbageCollector(ctx context.Context, c Config, cl *inprocess.Client) {
 }
 
 // endpoint returns the endpoint of a resource.
-func (c *Config) endpoint(gr schema.GroupResource) *engine.Endpoint {
-	for _, ep := range c.Endpoints() {
-		if ep.GVR.GroupResource() == gr {
-			return ep
-		}
-	}
-	return nil
-}
+func (c *Config) endpoint(gr schema.GroupResource) *engine.Endpoint { return c.Catalog.Reach(gr) }
 
 // source follows something until its context ends, and puts names into the
-// controller's queue. It calls begun once it tells of every change from then on;
-// it may do so again.
-type source func(ctx context.Context, q *queue.Queue, begun func())
+// controller's queue. It returns at once. It calls begun once it tells of every change from then on;
+// it may do so again. It calls ended when it has ended, which may be before its context ends if what it follows is dropped.
+type source func(ctx context.Context, q *queue.Queue, begun, ended func())
 
 // follow is a source for an index: name returns what to look at after a change.
 func follow[T engine.Object](x *store.Index[T], name func(c store.Change[T]) (string, bool)) source {
-	return func(ctx context.Context, q *queue.Queue, begun func()) {
-		x.Follow(ctx, func(c store.Change[T]) {
+	return func(ctx context.Context, q *queue.Queue, begun, ended func()) {
+		x.Join(ctx, ended, func(c store.Change[T]) {
 			if n, ok := name(c); ok {
 				q.Add(n)
 			}
@@ -268,9 +261,10 @@ func (c *Config) work(ctx context.Context, name string, look func(ctx context.Co
 	for _, s := range sources {
 		begin.Add(1)
 		begun := sync.OnceFunc(begin.Done)
-		following.Go(func() {
-			defer begun() // it ends before, if ctx does or what it follows is dropped
-			s(ctx, q, begun)
+		following.Add(1)
+		s(ctx, q, begun, func() {
+			begun()
+			following.Done()
 		})
 	}
 	begin.Wait()

@@ -28,13 +28,14 @@ func (d *dormant) begin(kinds []schema.GroupResource, start func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var prefixes []string
+	now := d.c.Catalog.Now()
 	for _, gr := range kinds {
-		ep := d.c.endpoint(gr)
-		if ep == nil || ep.R.Prefix == "" {
+		r := now.Resource(gr)
+		if r == nil || !r.Listed || len(now.Local(r)) == 0 || r.Prefix() == "" {
 			prefixes = nil
 			break
 		}
-		prefixes = append(prefixes, ep.R.Prefix+"/")
+		prefixes = append(prefixes, r.Prefix())
 	}
 	if len(prefixes) == 0 {
 		start()

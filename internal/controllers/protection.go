@@ -119,15 +119,18 @@ func runClaimProtection(ctx context.Context, c Config, cl *inprocess.Client) {
 // waits for. The channel has room for one value. Follow tells only of what goes after it has begun, so again queues what waits
 // by then: what it waited for may have gone in between.
 func whenNeeded(needed <-chan struct{}, follow func(ctx context.Context, q *queue.Queue, caught func(rev int64)), again func(ctx context.Context, q *queue.Queue)) source {
-	return func(ctx context.Context, q *queue.Queue, begun func()) {
+	return func(ctx context.Context, q *queue.Queue, begun, ended func()) {
 		begun()
-		select {
-		case <-needed:
-		case <-ctx.Done():
-			return
-		}
-		var caught sync.Once
-		follow(ctx, q, func(int64) { caught.Do(func() { again(ctx, q) }) })
+		go func() {
+			defer ended()
+			select {
+			case <-needed:
+			case <-ctx.Done():
+				return
+			}
+			var caught sync.Once
+			follow(ctx, q, func(int64) { caught.Do(func() { again(ctx, q) }) })
+		}()
 	}
 }
 

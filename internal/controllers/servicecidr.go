@@ -140,8 +140,8 @@ func (k *rangeKeeper) report(ctx context.Context, r *networkingv1.ServiceCIDR, w
 }
 
 // followRanges queues ServiceCIDRs after changes of their own and of those that overlap with them.
-func (k *rangeKeeper) followRanges(ctx context.Context, q *queue.Queue, begun func()) {
-	k.ranges.Follow(ctx, func(c store.Change[*networkingv1.ServiceCIDR]) {
+func (k *rangeKeeper) followRanges(ctx context.Context, q *queue.Queue, begun, ended func()) {
+	k.ranges.Join(ctx, ended, func(c store.Change[*networkingv1.ServiceCIDR]) {
 		q.Add(c.Name())
 		changed := c.Now
 		if changed == nil {

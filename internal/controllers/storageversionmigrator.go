@@ -68,8 +68,8 @@ const (
 )
 
 // follow queues the resources whose migrations change.
-func (m *migrator) follow(ctx context.Context, q *queue.Queue, begun func()) {
-	m.migrations.Follow(ctx, func(c store.Change[*migration]) {
+func (m *migrator) follow(ctx context.Context, q *queue.Queue, begun, ended func()) {
+	m.migrations.Join(ctx, ended, func(c store.Change[*migration]) {
 		changed := c.Now
 		if changed == nil {
 			changed, _ = c.Was(ctx)

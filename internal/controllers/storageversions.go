@@ -44,9 +44,9 @@ func runStorageVersionCollector(ctx context.Context, c Config, cl *inprocess.Cli
 }
 
 // ended is a source of the StorageVersions to which a server has told something that is gone.
-func (s *storageVersionCollector) ended(ctx context.Context, q *queue.Queue, begun func()) {
+func (s *storageVersionCollector) ended(ctx context.Context, q *queue.Queue, begun, ended func()) {
 	inSystem := func(_, now *store.Item) bool { return strings.HasPrefix(now.Key, metav1.NamespaceSystem+"/") }
-	s.leases.Where(inSystem).Follow(ctx, func(c store.Change[*coordinationv1.Lease]) {
+	s.leases.Where(inSystem).Join(ctx, ended, func(c store.Change[*coordinationv1.Lease]) {
 		if !c.Gone {
 			return
 		}

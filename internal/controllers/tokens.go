@@ -29,11 +29,11 @@ func runTokens(ctx context.Context, c Config, cl *inprocess.Client) {
 	}
 	k.accounts, k.secrets = engine.IndexOf[*corev1.ServiceAccount](k.accountsAt), engine.IndexOf[*corev1.Secret](k.secretsAt)
 	c.work(ctx, "serviceaccount_tokens", once(k.look),
-		func(ctx context.Context, q *queue.Queue, begun func()) {
-			k.secrets.Follow(ctx, k.secretChanged(ctx, q), func(int64) { begun() })
+		func(ctx context.Context, q *queue.Queue, begun, ended func()) {
+			k.secrets.Join(ctx, ended, k.secretChanged(ctx, q), func(int64) { begun() })
 		},
-		func(ctx context.Context, q *queue.Queue, begun func()) {
-			k.accounts.Follow(ctx, func(c store.Change[*corev1.ServiceAccount]) {
+		func(ctx context.Context, q *queue.Queue, begun, ended func()) {
+			k.accounts.Join(ctx, ended, func(c store.Change[*corev1.ServiceAccount]) {
 				if c.Gone {
 					k.all(ctx, q, c.Namespace(), c.Name())
 				}

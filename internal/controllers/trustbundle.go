@@ -35,7 +35,7 @@ func runTrustBundle(ctx context.Context, c Config, cl *inprocess.Client) {
 		prefix: prefix, name: fmt.Sprintf("%s%x", prefix, hash[:12]), bundle: string(c.RootCA),
 	}
 	c.work(ctx, "ca_cert_publisher_cluster_trust_bundles", once(k.publish),
-		func(_ context.Context, q *queue.Queue, _ func()) { q.Add(k.name) },
+		func(_ context.Context, q *queue.Queue, _, ended func()) { q.Add(k.name); ended() },
 		follow(k.bundles, func(c store.Change[*certificatesv1.ClusterTrustBundle]) (string, bool) {
 			return k.name, strings.HasPrefix(c.Name(), prefix)
 		}))

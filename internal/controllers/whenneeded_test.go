@@ -18,14 +18,19 @@ func TestWhenNeeded(t *testing.T) {
 		caught(7)
 		caught(8)
 	}, func(context.Context, *queue.Queue) { did = append(did, "again") })
+	whole := func(ctx context.Context) {
+		ended := make(chan struct{})
+		s(ctx, nil, func() {}, func() { close(ended) })
+		<-ended
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if s(ctx, nil, func() {}); did != nil {
+	if whole(ctx); did != nil {
 		t.Errorf("nobody needs it: %v", did)
 	}
 	need(needed)
 	need(needed) // more than one may
-	if s(t.Context(), nil, func() {}); !slices.Equal(did, []string{"follow", "again"}) {
+	if whole(t.Context()); !slices.Equal(did, []string{"follow", "again"}) {
 		t.Errorf("%v", did)
 	}
 }

@@ -28,17 +28,20 @@ func TestWorkAwaitsSources(t *testing.T) {
 			c.work(ctx, "test", func(_ context.Context, name string) (time.Duration, error) {
 				did = append(did, name)
 				return 0, nil
-			}, func(ctx context.Context, q *queue.Queue, begun func()) {
+			}, func(ctx context.Context, q *queue.Queue, begun, ended func()) {
 				q.Add("first")
 				begun()
 				begun()
-				<-ctx.Done()
-			}, func(context.Context, *queue.Queue, func()) { // has nothing more to tell
-			}, func(ctx context.Context, _ *queue.Queue, begun func()) {
-				<-late
-				did = append(did, "begun")
-				begun()
-				<-ctx.Done()
+				context.AfterFunc(ctx, ended)
+			}, func(_ context.Context, _ *queue.Queue, _, ended func()) { // has nothing more to tell
+				ended()
+			}, func(ctx context.Context, _ *queue.Queue, begun, ended func()) {
+				go func() {
+					<-late
+					did = append(did, "begun")
+					begun()
+					context.AfterFunc(ctx, ended)
+				}()
 			})
 		}()
 		synctest.Wait()

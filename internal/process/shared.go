@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kanzen-io/kanzen/internal/access/authz/bootstrap"
+	"github.com/kanzen-io/kanzen/internal/api/builtin"
 	"github.com/kanzen-io/kanzen/internal/api/openapi"
 	"github.com/kanzen-io/kanzen/internal/object/cel"
 	"github.com/kanzen-io/kanzen/internal/object/features"
@@ -18,7 +19,9 @@ type Shared struct {
 	// Expressions compiles the expressions of policies and webhooks, each once.
 	Expressions *cel.Compiler
 	// Types has the types of the built-in kinds for field management, decoded when first needed.
-	Types  *openapi.TypeConverter
+	Types *openapi.TypeConverter
+	// Kinds has the built-in kinds that need nothing of a control plane.
+	Kinds  *builtin.Shared
 	policy func() (*bootstrap.Objects, error)
 	// Collectors have the metrics of the process.
 	Collectors []prometheus.Collector
@@ -28,7 +31,7 @@ type Shared struct {
 func NewShared() *Shared {
 	usual := features.Set{}
 	return &Shared{policy: sync.OnceValues(func() (*bootstrap.Objects, error) { return bootstrap.Policy(usual.Enabled) }),
-		Expressions: cel.NewCompiler(), Types: openapi.NewTypeConverter(), Collectors: metrics.Process()}
+		Expressions: cel.NewCompiler(), Types: openapi.NewTypeConverter(), Kinds: new(builtin.Shared), Collectors: metrics.Process()}
 }
 
 // Policy returns the RBAC policy that clusters start with. Its objects must not be changed: planes whose features are as they are

@@ -57,7 +57,7 @@ import (
 // deps returns what the built-in kinds need from the rest of the server.
 func (b *base) deps(a *modes.Set, authenticators *methods.Set, tokens *serviceaccount.TokenIssuer, services *allocation.Services) builtin.Deps {
 	reviews := &authz.Reviews{Authorizer: a, Rules: a.Rules}
-	d := builtin.Deps{Gates: b.cfg.Gates(), At: b.cfg.Versions()}
+	d := builtin.Deps{Gates: b.cfg.Gates(), At: b.cfg.Versions(), Shared: b.process.Kinds}
 	now := b.process.Clock.Now
 	d.Core = core.Deps{
 		Now:       now,

@@ -85,8 +85,9 @@ func (p *Plane) Fork(ctx context.Context, o ForkOptions) (*Fork, error) {
 }
 
 func (s *source) fork(ctx context.Context, o ForkOptions) (*Fork, error) {
+	s.objects.MakeViews() // so that the cut has them, as those of custom resources
 	for _, ep := range s.objects.Endpoints() {
-		ep.View() // so that the cut has it
+		ep.View()
 	}
 	cut, err := s.cut(ctx, o.At)
 	if err != nil {

@@ -121,7 +121,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	past := history.New(on.Root, on.DB, cfg.KeyPrefix(), on.Hostname(), clk, log)
 	stored := store.NewCluster(on.DB, store.Options{Past: past.Store(), Prefix: cfg.KeyPrefix(), Shown: cfg.ShownPrefix(), Transformer: sealed.OfKey, Clock: clk,
 		Metrics: store.NewMetrics(measured.Registry()), Guard: guarded, Log: log, Caller: request.Storage{}, Compare: cfg.Gates().Enabled(features.DetectCacheInconsistency)}, on.Parts()...)
-	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}))
+	measured.Register(stored.Collector(store.Polls{Objects: cfg.EtcdCountMetricPoll, Size: cfg.EtcdSizeMetricPoll}, serving.MakeViews))
 	if past != nil {
 		opened.Add(past.Close)
 	}
@@ -223,11 +223,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	if cfg.WarnWorkloads && len(cfg.Controllers) > 0 {
 		builtin.WarnUnattended(resources, objects, clk)
 	}
-	kinds, err := catalog.Builtin(eng, resources, d.Chosen.Serves)
-	if err != nil {
-		return nil, err
-	}
-	serving.Begin(kinds...)
+	serving.Begin(catalog.Builtin(eng, resources, d.Chosen.Serves)...)
 	custom := b.customResources(eng)
 	opened.Add(custom.Close)
 	if err := b.ownKinds(eng, custom); err != nil {
@@ -263,11 +259,7 @@ func assemble(ctx context.Context, cfg *config.Plane, on *process.Process, seams
 	}
 	writing, copies := from.copies(authz.Require(authorizers))
 	reading = append(reading, writing...)
-	own, err := catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })
-	if err != nil {
-		return nil, err
-	}
-	serving.Begin(own...)
+	serving.Begin(catalog.Builtin(eng, reading, func(schema.GroupVersionResource) bool { return true })...)
 	agg.Local(serving.Now().GroupVersions())
 	docs, err := b.openAPI(agg, reading)
 	if err != nil {

@@ -143,76 +143,87 @@ func (c Change[T]) Namespace() string { return namespaceOf(c.Key) }
 func (c Change[T]) Name() string { return c.Key[strings.LastIndexByte(c.Key, '/')+1:] }
 
 // Follow calls each for every existing object, and from then on for every
-// change, until ctx ends or the view is dropped. All calls come from one
-// goroutine. After lost history or a panic of each, it begins anew: it reports
+// change, until ctx ends or the view is dropped. There is one call at a time.
+// After lost history or a panic of each, it begins anew: it reports
 // all existing objects again, and objects that were deleted meanwhile as gone.
 // Caught (optional) is called when everything up to a revision was reported.
 func (x *Index[T]) Follow(ctx context.Context, each func(Change[T]), caught func(rev int64)) {
+	ended := make(chan struct{})
+	x.Join(ctx, func() { close(ended) }, each, caught)
+	<-ended
+}
+
+// Join is Follow that returns at once, and calls ended when Follow would return.
+func (x *Index[T]) Join(ctx context.Context, ended func(), each func(Change[T]), caught func(rev int64)) {
 	if caught == nil {
 		caught = func(int64) {}
 	}
 	f := &following[T]{index: x, each: each, caught: caught, known: map[string]*Item{}}
-	x.view.follow(ctx, f.run)
+	x.view.follow(ctx, f, ended)
 }
 
 // following is one call of Follow.
 type following[T any] struct {
-	index  *Index[T]
-	each   func(Change[T])
-	caught func(rev int64)
-	known  map[string]*Item // what was reported, by key
+	index    *Index[T]
+	each     func(Change[T])
+	caught   func(rev int64)
+	known    map[string]*Item // what was reported, by key
+	watcher  *Watcher         // nil: it is to begin, or to begin anew
+	told     int64            // the revision up to which everything was reported
+	healings int              // of the view, when it began
 }
 
-// run reports what there is, and then waits for changes. That is what most goroutines of an idle control plane do, so what is on the stack while it
-// waits is kept small: no select, and nothing of what comes before. Go's stacks are powers of two, and these are of 4 KB instead of 8.
-func (f *following[T]) run(ctx context.Context) error {
-	healings := f.index.view.healings()
-	w, err := f.watch(ctx)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	defer context.AfterFunc(ctx, w.signal)()
-	for told := w.Rev(); ; {
-		more, err := f.poll(ctx, w, &told, healings)
-		if err != nil {
+// run is part of reporter.
+func (f *following[T]) run(ctx context.Context, wake func()) (err error) {
+	if f.watcher == nil {
+		f.healings = f.index.view.healings()
+		if f.watcher, err = f.watch(ctx, wake); err != nil {
 			return err
 		}
-		if !more {
-			<-w.wake
+		f.told = f.watcher.Rev()
+	}
+	for more := true; more && ctx.Err() == nil; {
+		if more, err = f.poll(ctx); err != nil {
+			return err
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
+	}
+	return nil
+}
+
+// close is part of reporter.
+func (f *following[T]) close() {
+	if f.watcher != nil {
+		f.watcher.Close()
+		f.watcher = nil
 	}
 }
 
 // watch reports everything in the view, and returns a watcher of what changes afterwards.
-func (f *following[T]) watch(ctx context.Context) (*Watcher, error) {
+func (f *following[T]) watch(ctx context.Context, wake func()) (*Watcher, error) {
 	rev, err := f.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f.caught(rev)
-	return f.index.view.Watch(ctx, WatchOptions{After: rev})
+	return f.index.view.Watch(ctx, WatchOptions{After: rev, Wake: wake})
 }
 
-// poll reports changes, and says whether there may be more. Told is the revision up to which everything was reported.
-func (f *following[T]) poll(ctx context.Context, w *Watcher, told *int64, healings int) (more bool, _ error) {
-	events, err := w.Poll(ctx)
+// poll reports changes, and says whether there may be more.
+func (f *following[T]) poll(ctx context.Context) (more bool, _ error) {
+	events, err := f.watcher.Poll(ctx)
 	if err != nil {
 		return false, err
 	}
-	if f.index.view.healings() != healings {
+	if f.index.view.healings() != f.healings {
 		return false, ErrCompacted // not all there is was told, as after that
 	}
 	for _, e := range events {
 		f.event(ctx, e)
 	}
 	// Without an event too: a view that was loaded again is at a later revision, and somebody may wait for that.
-	if w.Rev() > *told {
-		*told = w.Rev()
-		f.caught(*told)
+	if rev := f.watcher.Rev(); rev > f.told {
+		f.told = rev
+		f.caught(rev)
 	}
 	return len(events) > 0, nil
 }

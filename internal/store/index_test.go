@@ -1,10 +1,14 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/pprof"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -163,4 +167,46 @@ func TestIndexFollowsMany(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("told of %d keys, want %d in order", len(got), len(want))
 	}
+}
+
+// Who has joined has a goroutine only while there is something to tell, and is told when it has ended: with its context, or with the view.
+func TestIndexJoin(t *testing.T) {
+	s := run(t, memory.New(clock.RealClock{}))
+	v := s.View(things)
+	i := create(t, v, "ns/a", "1")
+	told, ended := make(chan string), make(chan struct{}, 1)
+	join := func(ctx context.Context) {
+		indexOf(v).Join(ctx, func() { ended <- struct{}{} }, func(c Change[*string]) { told <- *c.Now }, nil)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	join(ctx)
+	if got := <-told; got != "1" {
+		t.Errorf("told %q", got)
+	}
+	for working(t) { // it is about to find that there is no more
+		runtime.Gosched()
+	}
+	update(t, v, i, "2")
+	if got := <-told; got != "2" {
+		t.Errorf("told %q after a change", got)
+	}
+	cancel()
+	<-ended
+	join(t.Context())
+	<-told
+	s.Forget(v)
+	<-ended
+	for working(t) {
+		runtime.Gosched()
+	}
+}
+
+// working reports whether a goroutine follows a view.
+func working(t *testing.T) bool {
+	t.Helper()
+	var stacks bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(stacks.String(), "(*followed).work")
 }

@@ -199,6 +199,7 @@ type Polls struct {
 type Collector struct {
 	cluster *Cluster
 	polls   Polls
+	made    func()
 
 	mu      sync.Mutex
 	counted map[string]counted // by prefix; guarded by mu
@@ -210,9 +211,9 @@ type counted struct {
 	at time.Time
 }
 
-// Collector returns the collector of the cluster's views.
-func (c *Cluster) Collector(p Polls) *Collector {
-	return &Collector{cluster: c, polls: p, counted: map[string]counted{}, sizes: map[*Store]counted{}}
+// Collector returns the collector of the cluster's views. It first calls made, which makes those that there are to be.
+func (c *Cluster) Collector(p Polls, made func()) *Collector {
+	return &Collector{cluster: c, polls: p, made: made, counted: map[string]counted{}, sizes: map[*Store]counted{}}
 }
 
 func viewDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -252,6 +253,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.made()
 	var all []*View
 	for n, s := range c.cluster.stores {
 		if size, ok := c.size(ctx, s); ok {

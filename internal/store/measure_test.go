@@ -49,7 +49,7 @@ func TestPolls(t *testing.T) {
 		s := NewCluster(db, Options{Prefix: "/registry/", Clock: clk})
 		s.View(Kind{Prefix: "pods/", Resource: schema.GroupResource{Resource: "pods"}})
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(s.Collector(c.polls))
+		registry.MustRegister(s.Collector(c.polls, func() {}))
 		found := map[string]bool{}
 		for range 3 {
 			families, err := registry.Gather()

@@ -23,6 +23,8 @@ type WatchOptions struct {
 	// values in the kind's Trigger field; none: there is no such restriction. The
 	// watcher may still get others, so its reader must select itself.
 	Triggers []string
+	// Wake is called when Poll may have something, instead of Ready being readable. It must not block. Optional.
+	Wake func()
 }
 
 // Watcher delivers the events of one view after some revision, in order. It
@@ -42,7 +44,7 @@ type Watcher struct {
 	history *history
 	batch   []*Event // what Poll returned last
 
-	wake chan struct{} // a token: there is something to look at
+	wake chan struct{} // a token: there is something to look at; nil: Wake is called
 
 	// Guarded by view.mu:
 	groups  []group // the wake-up groups it is in
@@ -61,7 +63,10 @@ func (v *View) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) {
 		return nil, err
 	}
 	defer v.mu.Unlock()
-	w := &Watcher{view: v, opts: o, rev: o.After, floor: o.After, groups: groupsOf(o), wake: make(chan struct{}, 1)}
+	w := &Watcher{view: v, opts: o, rev: o.After, floor: o.After, groups: groupsOf(o)}
+	if o.Wake == nil {
+		w.wake = make(chan struct{}, 1)
+	}
 	v.watchers.add(w)
 	w.place()
 	return w, nil
@@ -82,6 +87,10 @@ func (w *Watcher) place() {
 }
 
 func (w *Watcher) signal() {
+	if w.opts.Wake != nil {
+		w.opts.Wake()
+		return
+	}
 	select {
 	case w.wake <- struct{}{}:
 	default:

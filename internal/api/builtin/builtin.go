@@ -50,6 +50,8 @@ type Deps struct {
 	// At is the version of Kubernetes that is served, and the oldest that must be able to read what is stored; the zero
 	// value: those of this server.
 	At features.At
+	// Shared has the kinds that control planes have in common; nil: all are made anew.
+	Shared *Shared
 
 	AdmissionRegistration admissionregistration.Deps
 	APIRegistration       apiregistration.Deps
@@ -71,44 +73,49 @@ func Resources(d Deps) []*engine.Resource {
 	for _, p := range []*podspec.Policy{&d.Core.Pods, &d.Apps.Pods, &d.Batch.Pods} {
 		p.Gates = d.Gates
 	}
-	all := slices.Concat(
-		core.Resources(d.Core),
-		apiregistration.Resources(d.APIRegistration),
-		apps.Resources(d.Apps),
-		authentication.Resources(d.Authentication),
-		authorization.Resources(d.Authorization),
-		autoscaling.Resources(autoscaling.Deps{Gates: d.Gates}),
-		batch.Resources(d.Batch),
-		certificates.Resources(d.Certificates),
-		networking.Resources(networking.Deps{Gates: d.Gates}),
-		policy.Resources(),
-		rbac.Resources(d.RBAC),
-		storage.Resources(storage.Deps{Gates: d.Gates}),
-		admissionregistration.Resources(d.AdmissionRegistration),
-		apiextensions.Resources(),
-		scheduling.Resources(scheduling.Deps{Gates: d.Gates}),
-		coordination.Resources(),
-		node.Resources(),
-		discovery.Resources(discovery.Deps{Gates: d.Gates}),
-		resource.Resources(d.Resource),
-		flowcontrol.Resources(),
-		storagemigration.Resources(storagemigration.Deps{Gates: d.Gates}),
-		lifecycle.Resources(d.Lifecycle),
-		apiserverinternal.Resources(),
-	)
-	for _, r := range all {
-		dropDisabled(r, d.Gates)
-	}
 	if d.At.Emulated == nil {
 		d.At = features.Now()
 	}
-	for _, r := range all {
-		storeAsHub(r, d.At.Compatible)
-	}
+	all := slices.Concat(
+		d.own(core.Resources(d.Core)),
+		d.own(apiregistration.Resources(d.APIRegistration)),
+		d.shared("apps", func() []*engine.Resource { return apps.Resources(d.Apps) }),
+		d.own(authentication.Resources(d.Authentication)),
+		d.own(authorization.Resources(d.Authorization)),
+		d.shared("autoscaling", func() []*engine.Resource { return autoscaling.Resources(autoscaling.Deps{Gates: d.Gates}) }),
+		d.shared("batch", func() []*engine.Resource { return batch.Resources(d.Batch) }),
+		d.own(certificates.Resources(d.Certificates)),
+		d.shared("networking", func() []*engine.Resource { return networking.Resources(networking.Deps{Gates: d.Gates}) }),
+		d.shared("policy", policy.Resources),
+		d.own(rbac.Resources(d.RBAC)),
+		d.shared("storage", func() []*engine.Resource { return storage.Resources(storage.Deps{Gates: d.Gates}) }),
+		d.own(admissionregistration.Resources(d.AdmissionRegistration)),
+		d.shared("apiextensions", apiextensions.Resources),
+		d.shared("scheduling", func() []*engine.Resource { return scheduling.Resources(scheduling.Deps{Gates: d.Gates}) }),
+		d.shared("coordination", coordination.Resources),
+		d.shared("node", node.Resources),
+		d.shared("discovery", func() []*engine.Resource { return discovery.Resources(discovery.Deps{Gates: d.Gates}) }),
+		d.own(resource.Resources(d.Resource)),
+		d.shared("flowcontrol", flowcontrol.Resources),
+		d.shared("storagemigration", func() []*engine.Resource {
+			return storagemigration.Resources(storagemigration.Deps{Gates: d.Gates})
+		}),
+		d.own(lifecycle.Resources(d.Lifecycle)),
+		d.shared("apiserverinternal", apiserverinternal.Resources),
+	)
 	if d.Chosen != nil {
 		d.Chosen.emulate(d.At.Emulated, all)
 	}
 	return d.Chosen.narrow(all)
+}
+
+// own completes resources that were made for this control plane.
+func (d Deps) own(resources []*engine.Resource) []*engine.Resource {
+	for _, r := range resources {
+		dropDisabled(r, d.Gates)
+		storeAsHub(r, d.At.Compatible)
+	}
+	return resources
 }
 
 // storeAsHub has a resource stored in its hub version if the oldest server that must read it knows that one: an older one

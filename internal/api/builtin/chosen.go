@@ -184,12 +184,15 @@ func (c *Chosen) serves(gv schema.GroupVersion) bool {
 	return !strings.Contains(gv.Version, "alpha") && !strings.Contains(gv.Version, "beta")
 }
 
-// narrow drops the versions that are not served from new resources, apart from the storage version.
+// narrow replaces resources with versions that are not served by ones without these, apart from the storage version.
 func (c *Chosen) narrow(resources []*engine.Resource) []*engine.Resource {
-	for _, r := range resources {
-		r.Versions = slices.DeleteFunc(r.Versions, func(v *engine.Version) bool {
-			return v.GroupVersion != r.Hub && !c.Serves(v.WithResource(r.Plural))
-		})
+	for n, r := range resources {
+		unserved := func(v *engine.Version) bool { return v.GroupVersion != r.Hub && !c.Serves(v.WithResource(r.Plural)) }
+		if slices.ContainsFunc(r.Versions, unserved) {
+			narrower := *r
+			narrower.Versions = slices.DeleteFunc(slices.Clone(r.Versions), unserved)
+			resources[n] = &narrower
+		}
 	}
 	return resources
 }

@@ -41,13 +41,14 @@ var leases = schema.GroupResource{Group: coordinationv1.GroupName, Resource: "le
 // warnEvery is how often a kind is warned of.
 const warnEvery = time.Minute
 
-// WarnUnattended adds the warnings to the rules of workloads.
+// WarnUnattended replaces the resources of workloads by ones whose rules have the warnings.
 func WarnUnattended(resources []*engine.Resource, objects admission.Objects, clk clock.PassiveClock) {
 	w := &unattended{objects: objects, clock: clk, warned: map[string]time.Time{}}
-	for _, r := range resources {
+	for n, r := range resources {
 		if worker := workers()[r.Kind]; worker != "" {
-			own := r.Rules.Warn
-			r.Rules.Warn = func(ctx context.Context, obj, old engine.Object) []string {
+			own, warning := r.Rules.Warn, *r
+			resources[n] = &warning
+			warning.Rules.Warn = func(ctx context.Context, obj, old engine.Object) []string {
 				var out []string
 				if own != nil {
 					out = own(ctx, obj, old)

@@ -1,6 +1,9 @@
 package catalog
 
 import (
+	"slices"
+	"sync"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine"
@@ -9,61 +12,64 @@ import (
 
 // Builtin converts the engine's resources for the catalog. A resource that is served in several groups (events) becomes
 // one resource in each. What serves refuses is not served, but the server itself still reads and writes it.
-func Builtin(eng *engine.Engine, resources []*engine.Resource, serves func(schema.GroupVersionResource) bool) ([]*Resource, error) {
+func Builtin(eng *engine.Engine, resources []*engine.Resource, serves func(schema.GroupVersionResource) bool) []*Resource {
 	var out []*Resource
 	for _, r := range resources {
-		eps, err := eng.Endpoints(r)
+		// There are over a hundred resources in each control plane, and most are never asked for.
+		made := sync.OnceValues(func() ([]*engine.Endpoint, error) { return eng.Endpoints(r) })
+		var groups []string
+		for _, v := range r.Versions {
+			if !slices.Contains(groups, v.Group) {
+				groups = append(groups, v.Group)
+			}
+		}
+		for _, group := range groups {
+			out = append(out, builtin(r, group, made, serves))
+		}
+	}
+	return out
+}
+
+func builtin(r *engine.Resource, group string, made func() ([]*engine.Endpoint, error), serves func(schema.GroupVersionResource) bool) *Resource {
+	gr := schema.GroupResource{Group: group, Resource: r.Plural}
+	endpoint := func(version string) (*engine.Endpoint, error) {
+		eps, err := made()
 		if err != nil {
 			return nil, err
 		}
-		groups := map[string][]*engine.Endpoint{}
-		var order []string
-		for _, ep := range eps {
-			if groups[ep.GVR.Group] == nil {
-				order = append(order, ep.GVR.Group)
+		gvr := gr.WithVersion(version)
+		for _, ep := range eps { // one or two: a map would take more than all else
+			if ep.GVR == gvr {
+				return ep, nil
 			}
-			groups[ep.GVR.Group] = append(groups[ep.GVR.Group], ep)
 		}
-		for _, group := range order {
-			out = append(out, builtin(r, groups[group], serves))
+		return nil, errNoVersion{gr, version}
+	}
+	out := &Resource{
+		GroupResource: gr, Kind: r.Kind, Namespaced: r.Namespaced,
+		Endpoint:  endpoint,
+		Described: func(string) *engine.Resource { return r },
+	}
+	for _, v := range r.Versions {
+		if v.Group != group {
+			continue
+		}
+		out.Storage = v.Version
+		if serves(gr.WithVersion(v.Version)) {
+			out.Versions = append(out.Versions, v.Version)
 		}
 	}
-	return out, nil
-}
-
-func builtin(r *engine.Resource, eps []*engine.Endpoint, serves func(schema.GroupVersionResource) bool) *Resource {
-	// There are one or two, of over a hundred resources in each control plane: a map would take more than all else.
-	of := func(version string) *engine.Endpoint {
-		for _, ep := range eps {
-			if ep.GVR.Version == version {
-				return ep
-			}
+	if r.Hub.Group == group {
+		out.Storage = r.Hub.Version
+	}
+	out.Listed = len(out.Versions) > 0
+	out.View = func() *store.View {
+		if ep, err := endpoint(out.Storage); err == nil {
+			return ep.View()
 		}
 		return nil
 	}
-	storage := eps[len(eps)-1]
-	made := &Resource{
-		GroupResource: storage.GVR.GroupResource(), Kind: r.Kind, Namespaced: r.Namespaced,
-		Endpoint: func(version string) (*engine.Endpoint, error) {
-			if ep := of(version); ep != nil {
-				return ep, nil
-			}
-			return nil, errNoVersion{storage.GVR.GroupResource(), version}
-		},
-		View:      func() *store.View { return storage.View() },
-		Described: func(string) *engine.Resource { return r },
-	}
-	for _, ep := range eps {
-		if serves(ep.GVR) {
-			made.Versions = append(made.Versions, ep.GVR.Version)
-		}
-	}
-	made.Listed = len(made.Versions) > 0
-	made.Storage = storage.GVR.Version
-	if r.Hub.Group == made.Group && of(r.Hub.Version) != nil {
-		made.Storage = r.Hub.Version
-	}
-	return made
+	return out
 }
 
 type errNoVersion struct {

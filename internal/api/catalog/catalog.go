@@ -33,9 +33,9 @@ type Resource struct {
 	Custom bool
 	// Listed means that discovery lists it. A custom resource is served shortly before that.
 	Listed bool
-	// Endpoint returns the endpoint of a version. Those of custom resources are created on first use.
+	// Endpoint returns the endpoint of a version, which is created on first use.
 	Endpoint func(version string) (*engine.Endpoint, error)
-	// View returns the stored objects; nil: nothing is stored, or there is no endpoint yet.
+	// View returns the stored objects; nil: nothing is stored, or it is a custom resource without an endpoint yet.
 	View func() *store.View
 	// Described returns the part of the engine's Resource that discovery uses for a version.
 	Described func(version string) *engine.Resource

@@ -60,14 +60,39 @@ func (l *Live) Endpoints() []*engine.Endpoint {
 	var out []*engine.Endpoint
 	now := l.Now()
 	for r := range now.All() {
-		if !r.Listed || len(now.Local(r)) == 0 {
-			continue
-		}
-		if ep, err := r.Endpoint(now.Reached(r)); err == nil {
+		if ep := now.reached(r); ep != nil {
 			out = append(out, ep)
 		}
 	}
 	return out
+}
+
+// Reach returns the one of Endpoints that has a resource; nil: none has.
+func (l *Live) Reach(gr schema.GroupResource) *engine.Endpoint {
+	now := l.Now()
+	if r := now.Resource(gr); r != nil {
+		return now.reached(r)
+	}
+	return nil
+}
+
+func (c *Catalog) reached(r *Resource) *engine.Endpoint {
+	if !r.Listed || len(c.Local(r)) == 0 {
+		return nil
+	}
+	if ep, err := r.Endpoint(c.Reached(r)); err == nil {
+		return ep
+	}
+	return nil
+}
+
+// MakeViews makes those views of built-in resources that nobody has asked for yet, for who looks at all there are.
+func (l *Live) MakeViews() {
+	for r := range l.Now().All() {
+		if !r.Custom {
+			r.View()
+		}
+	}
 }
 
 // Size returns the number of stored objects of a resource and their average size in bytes. ok is false while these are

@@ -22,11 +22,11 @@ func Index[T engine.Object](l *Live, gr schema.GroupResource) *store.Index[T] {
 }
 
 // Follow calls set for each existing, added or changed object of a built-in resource, and remove for each deleted one,
-// until ctx ends. It calls caught after the existing objects, and whenever it has come further. An object that cannot be decoded, or that has
+// until ctx ends. It returns at once, and calls ended when it has ended. It calls caught after the existing objects, and whenever it has come further. An object that cannot be decoded, or that has
 // another name or namespace than its key, is removed: it grants nothing, and is not taken for the one that it names. part, if it is not nil,
 // cuts objects in protobuf, without their type, down to what is to be decoded, their names among it; changes of the rest are left out.
 // Changes come with their revisions.
-func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, part func(object []byte) []byte,
+func (l *Live) Follow(ctx context.Context, ended func(), gr schema.GroupResource, part func(object []byte) []byte,
 	set func(int64, metav1.Object), remove func(rev int64, namespace, name string), caught func(*store.Progress)) {
 	ep, err := l.Endpoint(gr)
 	if err != nil {
@@ -34,12 +34,11 @@ func (l *Live) Follow(ctx context.Context, gr schema.GroupResource, part func(ob
 	}
 	p := store.NewProgress(ep.View())
 	l.following(p)
-	defer l.followed(p)
 	objects := engine.IndexOf[engine.Object](ep)
 	if part != nil {
 		objects = engine.PartsOf(ep, part)
 	}
-	objects.Follow(ctx, func(c store.Change[engine.Object]) {
+	objects.Join(ctx, func() { l.followed(p); ended() }, func(c store.Change[engine.Object]) {
 		if c.Gone || c.Err != nil || c.Now.GetName() != c.Name() || c.Now.GetNamespace() != c.Namespace() {
 			remove(c.Rev, c.Namespace(), c.Name())
 			return

@@ -32,7 +32,7 @@ type controller struct {
 func (c *controller) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.changed.Run(ctx, 1, c.reconcile) })
-	wg.Go(func() { c.dying.Run(ctx, 1, c.finalize) })
+	c.dying.Run(ctx, 1, c.finalize)
 	wg.Wait()
 }
 

@@ -12,9 +12,9 @@ import (
 // outlineForm is the form of definitions in the index.
 type outlineForm struct{}
 
-// follow keeps the index up to date with the view of definitions until ctx ends.
-func (s *Server) follow(ctx context.Context) {
-	store.NewIndex(s.Definitions.View(), outlineForm{}, func(_ context.Context, i *store.Item) (*definition, error) { return newDefinition(i) }).Follow(ctx, func(c store.Change[*definition]) {
+// follow keeps the index up to date with the view of definitions until ctx ends, and then calls ended.
+func (s *Server) follow(ctx context.Context, ended func()) {
+	store.NewIndex(s.Definitions.View(), outlineForm{}, func(_ context.Context, i *store.Item) (*definition, error) { return newDefinition(i) }).Join(ctx, ended, func(c store.Change[*definition]) {
 		s.read(c.Key, c.Gone || c.Err == nil)
 		switch {
 		case c.Gone:

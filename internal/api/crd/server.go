@@ -71,10 +71,10 @@ func New(c Config) *Server {
 
 // Run follows the definitions until ctx ends, with the user of ctx.
 func (s *Server) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
-	wg.Go(func() { s.control.run(ctx) })
-	defer wg.Wait()
-	s.follow(ctx)
+	following := make(chan struct{})
+	s.follow(ctx, func() { close(following) })
+	s.control.run(ctx)
+	<-following
 	return nil
 }
 

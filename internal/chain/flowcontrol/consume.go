@@ -31,8 +31,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, stop := context.WithCancel(ctx) // so that a panic below does not block on the other goroutines
 	defer stop()
-	wg.Go(func() { consume(ctx, c, c.Levels, &c.levels) })
-	wg.Go(func() { consume(ctx, c, c.Schemas, &c.schemas) })
+	wg.Add(2)
+	consume(ctx, wg.Done, c, c.Levels, &c.levels)
+	consume(ctx, wg.Done, c, c.Schemas, &c.schemas)
 	for {
 		select {
 		case <-c.Controller.clock.After(adjustEvery):
@@ -50,10 +51,10 @@ type known[T engine.Object] struct {
 	changed bool         // since they were last applied
 }
 
-// consume keeps the objects of one kind, and applies what has changed once
+// consume keeps the objects of one kind until ctx ends, and applies what has changed once
 // both kinds have been read.
-func consume[T engine.Object](ctx context.Context, c *Consumer, ep *engine.Endpoint, k *known[T]) {
-	engine.IndexOf[T](ep).Follow(ctx, func(change store.Change[T]) {
+func consume[T engine.Object](ctx context.Context, ended func(), c *Consumer, ep *engine.Endpoint, k *known[T]) {
+	engine.IndexOf[T](ep).Join(ctx, ended, func(change store.Change[T]) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		k.change(change)

@@ -84,21 +84,22 @@ func (p *pace) held(now time.Time) bool {
 func (d *Dangling) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() {
-		engine.IndexOf[*flowcontrolv1.PriorityLevelConfiguration](d.Levels).Follow(ctx, func(c store.Change[*flowcontrolv1.PriorityLevelConfiguration]) {
-			if c.Added() || c.Gone {
-				d.all(ctx)
-			}
-		}, nil)
-	})
-	wg.Go(func() { d.again(ctx) })
-	d.schemas().Follow(ctx, func(c store.Change[*flowcontrolv1.FlowSchema]) {
+	ctx, stop := context.WithCancel(ctx) // so that a panic below does not wait for those who follow
+	defer stop()
+	wg.Add(2)
+	engine.IndexOf[*flowcontrolv1.PriorityLevelConfiguration](d.Levels).Join(ctx, wg.Done, func(c store.Change[*flowcontrolv1.PriorityLevelConfiguration]) {
+		if c.Added() || c.Gone {
+			d.all(ctx)
+		}
+	}, nil)
+	d.schemas().Join(ctx, wg.Done, func(c store.Change[*flowcontrolv1.FlowSchema]) {
 		if c.Now != nil {
 			d.look(ctx, c.Now)
 		} else if c.Gone {
 			d.pace.forget(c.Key)
 		}
 	}, nil)
+	d.again(ctx)
 	return nil
 }
 

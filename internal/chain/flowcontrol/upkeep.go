@@ -59,7 +59,8 @@ func (u *Upkeep) Run(ctx context.Context) {
 		}
 	}
 	for _, ep := range []*engine.Endpoint{u.Levels, u.Schemas} {
-		wg.Go(func() { engine.IndexOf[engine.Object](ep).Follow(ctx, tell, nil) })
+		wg.Add(1)
+		engine.IndexOf[engine.Object](ep).Join(ctx, wg.Done, tell, nil)
 	}
 	for {
 		if err := u.Once(ctx); err != nil && ctx.Err() == nil {

@@ -48,7 +48,8 @@ func (r *Repair) Run(ctx context.Context) error {
 	found := make(chan struct{}, 1)
 	var following sync.WaitGroup
 	defer following.Wait()
-	following.Go(func() { r.follow(ctx, found) })
+	following.Add(1)
+	r.follow(ctx, following.Done, found)
 	for {
 		if err := r.Once(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("could not repair the allocations of services", "error", err)
@@ -70,17 +71,19 @@ func (r *Repair) Run(ctx context.Context) error {
 
 // follow reports services that were stored, by whatever way, without that their addresses are allocated. Through the API
 // an address is allocated before its service is stored, so the addresses of these are known already.
-func (r *Repair) follow(ctx context.Context, found chan<- struct{}) {
+func (r *Repair) follow(ctx context.Context, ended func(), found chan<- struct{}) {
 	ep, err := r.objects.Endpoint(services)
 	if err != nil {
+		ended()
 		return
 	}
 	addresses, err := r.objects.View(ipAddresses)
 	if err != nil {
+		ended()
 		return
 	}
 	asked := map[types.UID]bool{} // what cannot be repaired is reported by the runs that come anyway
-	engine.IndexOf[*corev1.Service](ep).Follow(ctx, func(c store.Change[*corev1.Service]) {
+	engine.IndexOf[*corev1.Service](ep).Join(ctx, ended, func(c store.Change[*corev1.Service]) {
 		if was, ok := c.Was(ctx); ok && c.Gone {
 			delete(asked, was.UID)
 		}

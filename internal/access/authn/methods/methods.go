@@ -194,10 +194,10 @@ func (s *Set) reload(ctx context.Context, data []byte) error {
 // Run connects to the issuers and watches the file until ctx ends.
 func (s *Set) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { s.issuers.Run(ctx) })
 	if s.file != nil {
 		wg.Go(func() { s.Guard.Keep(ctx, "authentication configuration", s.file.Run) })
 	}
+	s.issuers.Run(ctx)
 	wg.Wait()
 }
 

@@ -3,6 +3,7 @@ package modes
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,10 +13,10 @@ import (
 )
 
 // Follow calls set for each existing, added or changed object of a resource, and remove for each deleted one, until ctx
-// ends. It calls caught after the existing objects, and maybe later, with how far it has come. An object that cannot be decoded is
+// ends. It returns at once, and calls ended when it has ended. It calls caught after the existing objects, and maybe later, with how far it has come. An object that cannot be decoded is
 // removed. part, if it is not nil, cuts objects in protobuf, without their type, down to what is to be decoded; changes of the rest
 // are left out. Each change comes with its revision.
-type Follow func(ctx context.Context, resource schema.GroupResource, part func(object []byte) []byte,
+type Follow func(ctx context.Context, ended func(), resource schema.GroupResource, part func(object []byte) []byte,
 	set func(rev int64, o metav1.Object), remove func(rev int64, namespace, name string), caught func(*store.Progress))
 
 // feed keeps an index up to date with the objects of some resources.
@@ -38,26 +39,24 @@ func newFeed(sources ...source) *feed {
 	return &feed{sources: sources, ready: make(chan struct{}), progress: make([]*store.Progress, len(sources))}
 }
 
-// run follows the resources until ctx ends.
-func (f *feed) run(ctx context.Context, follow Follow) {
-	var all, first sync.WaitGroup
+// begin follows the resources until ctx ends; following counts what has not ended.
+func (f *feed) begin(ctx context.Context, follow Follow, following *sync.WaitGroup) {
+	left := new(atomic.Int64)
+	left.Store(int64(len(f.sources)))
 	for n, s := range f.sources {
-		first.Add(1)
-		all.Go(func() {
-			done := sync.OnceFunc(first.Done)
-			defer done()
-			known := false
-			follow(ctx, s.resource, s.part, s.set, s.remove, func(p *store.Progress) {
-				if !known {
-					f.progress[n], known = p, true
-				}
-				done()
-			})
+		following.Add(1)
+		known := sync.OnceFunc(func() {
+			if left.Add(-1) == 0 {
+				close(f.ready)
+			}
+		})
+		follow(ctx, func() { known(); following.Done() }, s.resource, s.part, s.set, s.remove, func(p *store.Progress) {
+			if f.progress[n] == nil {
+				f.progress[n] = p
+			}
+			known()
 		})
 	}
-	first.Wait()
-	close(f.ready)
-	all.Wait()
 }
 
 // reach returns once the index reflects the log up to a revision; where the objects are in another log, everything that was acknowledged.

@@ -228,9 +228,9 @@ func (a *Set) FromFile() bool { return a.file != nil }
 // Run keeps the authorizers up to date and watches the file until ctx ends.
 func (a *Set) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	wg.Go(func() { a.RBAC.run(ctx, a.Follow) })
+	a.RBAC.begin(ctx, a.Follow, &wg)
 	if a.nodes != nil {
-		wg.Go(func() { a.nodes.run(ctx, a.Follow) })
+		a.nodes.begin(ctx, a.Follow, &wg)
 	}
 	if a.file != nil {
 		wg.Go(func() { a.Guard.Keep(ctx, "authorization configuration", a.file.Run) })

@@ -170,11 +170,7 @@ func (e *Exports) newView(ctx context.Context, o *offer, name string) (*view, er
 		Store: stored, Admit: admission.Chain(nil), Authorize: func(context.Context, *request.Info) error { return nil }, Types: e.Types,
 		Clock: e.Clock, NewUID: uuid.NewString, NameSuffix: engine.NameSuffix, MinWatch: viewMinWatch, MaxBody: 1 << 20, Log: e.Log,
 	})
-	kinds, err := catalog.Builtin(eng, core, func(schema.GroupVersionResource) bool { return true })
-	if err != nil {
-		cancel()
-		return nil, err
-	}
+	kinds := catalog.Builtin(eng, core, func(schema.GroupVersionResource) bool { return true })
 	serving.Begin(kinds...)
 	c := crd.Config{Engine: eng, Store: stored, Catalog: serving, Metrics: crd.NewMetrics(registry, e.Clock), Clock: e.Clock, Guard: e.Guard, Log: e.Log}
 	if _, err := crd.NewFixed(c, fixed(custom, true)...); err != nil {
