@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,7 +133,10 @@ func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name str
 	var p *server.Plane
 	_, err := f.answering(h.lying())
 	if !errors.Is(err, errSilent) { // otherwise what is asked would wait as long as its client does
-		p, err = h.enter(r.Context())
+		// The filters that bound how long a request takes are the plane's, which may have to be started first.
+		ctx, cancel := context.WithTimeoutCause(r.Context(), f.cfg.RequestTimeout, errStarting)
+		p, err = h.enter(ctx)
+		cancel()
 	}
 	var elsewhere *elsewhereError
 	if errors.As(err, &elsewhere) {
@@ -140,14 +144,16 @@ func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name str
 		return
 	}
 	if err != nil {
-		if r.Context().Err() == nil && !errors.Is(err, errOver) && !errors.Is(err, errFull) && !errors.Is(err, errAwaitsImport) && !errors.Is(err, errSilent) {
+		if r.Context().Err() == nil && !expected(err) {
 			f.log.Error("a plane could not be started", "plane", name, "error", err)
 		}
 		h.refused.start.Add(1)
 		w.Header().Set("Retry-After", "1")
 		message := "the control plane is not available"
-		if errors.Is(err, errAwaitsImport) {
-			message += ": " + errAwaitsImport.Error()
+		for _, told := range []error{errAwaitsImport, errStarting} {
+			if errors.Is(err, told) {
+				message += ": " + told.Error()
+			}
 		}
 		f.refuse(w, r, name, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, message)
 		return
@@ -174,6 +180,14 @@ func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name str
 		return
 	}
 	p.ServeHTTP(w, r)
+}
+
+// errStarting is why a request for a plane that is being started waits no longer.
+var errStarting = errors.New("it is still being started")
+
+// expected reports whether an error is one of those for which a plane is not entered though nothing is wrong with it.
+func expected(err error) bool {
+	return slices.ContainsFunc([]error{errOver, errFull, errAwaitsImport, errSilent, errStarting}, func(of error) bool { return errors.Is(err, of) })
 }
 
 // await returns the plane of a name; nil: there is none. The creator of one may be faster than the watch that tells of it, and than

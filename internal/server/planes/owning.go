@@ -326,6 +326,10 @@ func (f *Fleet) pass(w http.ResponseWriter, r *http.Request, name string, as use
 		rc := http.NewResponseController(w)
 		_, _ = rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{})
 		defer f.ended()
+	} else { // a server that stands still does not even refuse
+		ctx, cancel := context.WithTimeout(r.Context(), f.cfg.RequestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
 	}
 	f.metrics.passedOn.Add(1)
 	f.owners.Load().Pass(w, r, as, to, func(err error) { f.failed(w, r, name, to, err) })
@@ -344,9 +348,15 @@ func (f *Fleet) ended() {
 
 // failed answers a request that another server has not.
 func (f *Fleet) failed(w http.ResponseWriter, r *http.Request, name string, to *owners.Server, err error) {
-	if r.Context().Err() == nil {
+	late := errors.Is(err, context.DeadlineExceeded)
+	if late || r.Context().Err() == nil {
 		f.metrics.passedFailed.Add(1)
 		f.log.Warn("a request could not be passed on", "plane", name, "server", to.Name, "error", err)
+	}
+	if late {
+		f.refuse(w, r, name, http.StatusGatewayTimeout, metav1.StatusReasonTimeout,
+			"the server that has the control plane did not answer in time; what was requested may have been done")
+		return
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" || r.Method == http.MethodGet || r.Method == http.MethodHead {
