@@ -348,10 +348,11 @@ func TestConsoleAccessible(t *testing.T) {
 		b.finds("dialog.keys:not(:focus-within)")
 	}
 	// The checks find what is wrong.
-	got(b, chromedp.Evaluate[bool]("(document.querySelector('#main').insertAdjacentHTML('beforeend', '<button></button>'), true)"))
+	got(b, chromedp.Evaluate[bool]("(document.querySelector('#main').insertAdjacentHTML('beforeend', '<button id=nameless></button>'), true)"))
 	if found := b.violations(); !strings.Contains(found, "button-name") {
 		t.Errorf("a button without a name is no violation: %s", found)
 	}
+	got(b, chromedp.Evaluate[bool]("(document.querySelector('#nameless').remove(), true)"))
 	b.run(chromedp.EmulateViewport(390, 844))
 	for hash, text := range views {
 		b.shows("#/"+hash, text)

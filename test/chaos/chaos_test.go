@@ -94,7 +94,7 @@ func chaos(t *testing.T, tenants []*tenant) {
 	stopWorking()
 
 	// All servers have the same, and the watches come to it.
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(60*time.Second + time.Duration(len(tenants))*time.Second/4)
 	each(tenants, func(of *tenant) { of.settle(t, c, deadline) })
 	stopWatching()
 	sum := counts{}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -46,7 +47,7 @@ func (of *tenant) begin(t *testing.T, c *cluster, ctx context.Context) {
 			return
 		}
 	}
-	list, err := of.load.clients[of.first].CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+	list, err := of.list(t.Context(), of.first)
 	if err != nil {
 		t.Errorf("%s: %v", of.plane, err)
 		return
@@ -60,6 +61,16 @@ func (of *tenant) begin(t *testing.T, c *cluster, ctx context.Context) {
 	if err := of.load.prepare(t.Context()); err != nil {
 		t.Errorf("%s: %v", of.plane, err)
 	}
+}
+
+// list lists what is used at a server. A plane may have to be started for that, after others, so it is tried for some minutes.
+func (of *tenant) list(ctx context.Context, server int) (list *corev1.ConfigMapList, err error) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {
+		if list, err = of.load.clients[server].CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{}); err == nil {
+			return list, nil
+		}
+	}
+	return nil, err
 }
 
 // work reads and writes until ctx ends.
@@ -88,8 +99,8 @@ func (of *tenant) settle(t *testing.T, c *cluster, deadline time.Time) {
 // equalLists compares the lists of all servers.
 func (of *tenant) equalLists(t *testing.T, c *cluster) error {
 	var first string
-	for n, client := range of.load.clients {
-		list, err := client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+	for n := range of.load.clients {
+		list, err := of.list(t.Context(), n)
 		if err != nil {
 			return err
 		}

@@ -121,7 +121,7 @@ export function Requests({ params }: ViewProps) {
 
 // Chips are what is chosen; each takes itself away.
 function Chips({ params, go }: { params: Params; go(p: Params): void }) {
-  return <>{all.filter(f => params[f.name]).map(f => <button key={f.name} type="button" class="chip" aria-label={`Any ${f.label}, not only ${params[f.name]}`} title="Take away" onClick={() => go({ [f.name]: '' })}>
+  return <>{all.filter(f => params[f.name]).map(f => <button key={f.name} type="button" class="chip" title="Take away" onClick={() => go({ [f.name]: '' })}>
     {f.label}: <b>{f.show?.(params[f.name]!) ?? params[f.name]}</b> <span aria-hidden="true">×</span></button>)}</>;
 }
 
