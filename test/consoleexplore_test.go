@@ -419,7 +419,7 @@ func TestConsoleByKeyboard(t *testing.T) {
 	}
 	for _, stop := range []string{"Copy as kubectl", "Show", "Name", "web-7d9-a"} {
 		if !seen[stop] {
-			t.Errorf("the keyboard does not come to %q: %q", stop, seen)
+			t.Errorf("the keyboard does not come to %q: %v", stop, seen)
 		}
 	}
 	b.run(chromedp.KeyEvent("\r"))
