@@ -80,7 +80,7 @@ func (r *results) plot() string {
 			d.bar(left, y+13, kanzen*scale, kanzenColor)
 			d.text(left+int(peer*scale)+6, y+10, "value", number(peer, f.unit))
 			d.text(left+int(kanzen*scale)+6, y+23, "value", number(kanzen, f.unit))
-			d.text(left+bar+110, y+18, "ratio", times(median(f.ratios(side.Kanzen))))
+			d.text(left+bar+110, y+18, "ratio", times(side.Median(f.ratios(side.Kanzen))))
 			y += line
 		}
 	}

@@ -108,15 +108,7 @@ func (r *results) rows(s section) []*figure {
 }
 
 // value is the median of the runs.
-func (f *figure) value(name string) float64 { return median(f.samples[name]) }
-
-func median(values []float64) float64 {
-	v := slices.Sorted(slices.Values(values))
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
+func (f *figure) value(name string) float64 { return side.Median(f.samples[name]) }
 
 // ratios are how many times better a side is than the peer, run by run: what slowed both sides of a run down is not in them.
 func (f *figure) ratios(name string) []float64 {
@@ -140,7 +132,7 @@ func (f *figure) cell(name string) string {
 // better is the same of the ratios.
 func (f *figure) better(name string) string {
 	ratios := f.ratios(name)
-	return strings.TrimSpace(times(median(ratios)) + " " + spread(ratios))
+	return strings.TrimSpace(times(side.Median(ratios)) + " " + spread(ratios))
 }
 
 // spread is the smallest and the largest of some values, if there is more than one.

@@ -110,10 +110,10 @@ func (d *desk) compare(ctx context.Context, servers [2]*side.Side) error {
 		}
 	}
 	slices.Sort(differences)
-	fmt.Printf("with:     %5.1f%% of a processor, %6.1f MiB without mapped files\n", median(used[0]), memory[0])
-	fmt.Printf("without:  %5.1f%% of a processor, %6.1f MiB\n", median(used[1]), memory[1])
-	fmt.Printf("the price: %.2f%% of a processor (%.2f to %.2f), %.2f%% of the machine's %d\n", median(differences), differences[0], differences[len(differences)-1],
-		median(differences)/float64(runtime.NumCPU()), runtime.NumCPU())
+	fmt.Printf("with:     %5.1f%% of a processor, %6.1f MiB without mapped files\n", side.Median(used[0]), memory[0])
+	fmt.Printf("without:  %5.1f%% of a processor, %6.1f MiB\n", side.Median(used[1]), memory[1])
+	fmt.Printf("the price: %.2f%% of a processor (%.2f to %.2f), %.2f%% of the machine's %d\n", side.Median(differences), differences[0], differences[len(differences)-1],
+		side.Median(differences)/float64(runtime.NumCPU()), runtime.NumCPU())
 	return nil
 }
 
@@ -168,10 +168,4 @@ func (d *desk) request(n int) side.Request {
 		return side.Request{Method: http.MethodPatch, Path: object, ContentType: "application/merge-patch+json", Body: fmt.Sprintf(`{"data":{"n":"%d"}}`, time.Now().UnixNano())}
 	}
 	return side.Request{Method: http.MethodGet, Path: object}
-}
-
-// median is the middle of values, which it sorts in a copy.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }

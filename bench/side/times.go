@@ -2,6 +2,7 @@ package side
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 )
@@ -23,4 +24,13 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Median is the middle of values, or the mean of the two there; NaN if there are none.
+func Median(values []float64) float64 {
+	v := slices.Sorted(slices.Values(values))
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }

@@ -79,7 +79,7 @@ func chaos(t *testing.T, tenants []*tenant) {
 	defer stopWatching()
 	working, stopWorking := context.WithCancel(t.Context())
 	defer stopWorking()
-	each(tenants, func(of *tenant) { of.begin(t, c, watching) })
+	each(tenants, func(of *tenant) { of.begin(watching, t, c) })
 	if t.Failed() {
 		return
 	}

@@ -38,7 +38,7 @@ type tenant struct {
 }
 
 // begin makes what is used, and watches it until ctx ends.
-func (of *tenant) begin(t *testing.T, c *cluster, ctx context.Context) {
+func (of *tenant) begin(ctx context.Context, t *testing.T, c *cluster) {
 	of.load = &load{began: time.Now(), objects: of.objects, slow: of.slow}
 	for n, s := range c.servers {
 		var err error

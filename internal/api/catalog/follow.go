@@ -22,10 +22,10 @@ func Index[T engine.Object](l *Live, gr schema.GroupResource) *store.Index[T] {
 }
 
 // Follow calls set for each existing, added or changed object of a built-in resource, and remove for each deleted one,
-// until ctx ends. It returns at once, and calls ended when it has ended. It calls caught after the existing objects, and whenever it has come further. An object that cannot be decoded, or that has
-// another name or namespace than its key, is removed: it grants nothing, and is not taken for the one that it names. part, if it is not nil,
-// cuts objects in protobuf, without their type, down to what is to be decoded, their names among it; changes of the rest are left out.
-// Changes come with their revisions.
+// until ctx ends. It returns at once, and calls ended after its last call. It calls caught after the existing objects, and whenever it has
+// come further. An object that cannot be decoded, or that has another name or namespace than its key, is removed:
+// it grants nothing, and is not taken for the one that it names. part, if it is not nil, cuts objects in protobuf, without their type,
+// down to what is to be decoded, their names among it; changes of the rest are left out. Changes come with their revisions.
 func (l *Live) Follow(ctx context.Context, ended func(), gr schema.GroupResource, part func(object []byte) []byte,
 	set func(int64, metav1.Object), remove func(rev int64, namespace, name string), caught func(*store.Progress)) {
 	ep, err := l.Endpoint(gr)

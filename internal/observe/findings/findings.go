@@ -252,8 +252,17 @@ func (e *Engine) Findings(ctx context.Context, may func(v1alpha1.ObjectReference
 	e.look(context.WithoutCancel(ctx)) // what is found is for all readers, so it does not end with one of them
 	all, _ := e.last()
 	out := make([]*v1alpha1.Finding, 0, len(all))
+	known := map[v1alpha1.ObjectReference]bool{} // findings have objects in common, and an authorizer may be a webhook
+	once := func(o v1alpha1.ObjectReference) bool {
+		allowed, ok := known[o]
+		if !ok {
+			allowed = may(o)
+			known[o] = allowed
+		}
+		return allowed
+	}
 	for _, f := range all {
-		if shown := f.shown(may); shown != nil {
+		if shown := f.shown(once); shown != nil {
 			out = append(out, shown)
 		}
 	}

@@ -136,6 +136,9 @@ func (f *Fleet) serve(w http.ResponseWriter, original, r *http.Request, name str
 		// The filters that bound how long a request takes are the plane's, which may have to be started first.
 		ctx, cancel := context.WithTimeoutCause(r.Context(), f.cfg.RequestTimeout, errStarting)
 		p, err = h.enter(ctx)
+		if err != nil && context.Cause(ctx) == errStarting { // whatever it was that waited
+			err = errStarting
+		}
 		cancel()
 	}
 	var elsewhere *elsewhereError

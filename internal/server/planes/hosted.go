@@ -88,29 +88,45 @@ const Prefix = "/kanzen/planes/"
 // enter says that a request begins, and returns the plane for it, started. leave must be called if there is no error.
 func (h *hosted) enter(ctx context.Context) (*server.Plane, error) {
 	p, err := h.hold(ctx)
-	if err == nil && p.Running() {
+	if err != nil {
+		h.wakesNot(ctx, err)
+		return nil, err
+	}
+	if p.Running() {
 		return p, nil
 	}
-	if err == nil {
-		err = h.wake(ctx, p)
-	}
-	h.wakesNot(ctx, err)
-	if err != nil {
+	if err := h.wake(ctx, p); err != nil {
+		h.leave()
+		_ = h.sleep() // what did not start takes no place
 		return nil, err
 	}
 	return p, nil
 }
 
-// wake starts the plane, which is held; it is not if there is an error.
+// wake starts the plane, which is held. The start goes on if ctx ends before: others may wait for it too.
 func (h *hosted) wake(ctx context.Context, p *server.Plane) error {
 	began := h.fleet.on.Clock.Now()
-	if err := h.start(ctx, p); err != nil {
+	h.mu.Lock()
+	h.requests++ // the start holds it as well
+	h.mu.Unlock()
+	started := make(chan error, 1)
+	go func() {
+		err := h.fleet.guard.Call("starting a plane", func() error { return h.start(ctx, p) })
+		h.wakesNot(ctx, err)
 		h.leave()
-		_ = h.sleep() // what did not start takes no place
+		if err == nil {
+			h.fleet.metrics.woken(h.fleet.on.Clock.Since(began))
+		} else {
+			_ = h.sleep()
+		}
+		started <- err
+	}()
+	select {
+	case err := <-started:
 		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	h.fleet.metrics.woken(h.fleet.on.Clock.Since(began))
-	return nil
 }
 
 // isMade reports whether all that belongs to the plane is there.
@@ -239,7 +255,6 @@ func (h *hosted) start(ctx context.Context, p *server.Plane) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	// Others may wait for it too, and whoever began it may go away.
 	lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTimeout)
 	defer cancel()
 	if err := p.Start(lasting); err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/kanzen-io/kanzen/internal/chain"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/server/planes/owners"
 	"github.com/kanzen-io/kanzen/internal/store"
@@ -326,8 +327,8 @@ func (f *Fleet) pass(w http.ResponseWriter, r *http.Request, name string, as use
 		rc := http.NewResponseController(w)
 		_, _ = rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{})
 		defer f.ended()
-	} else { // a server that stands still does not even refuse
-		ctx, cancel := context.WithTimeout(r.Context(), f.cfg.RequestTimeout)
+	} else { // a server that stands still does not even refuse; one that is only slow answers at its own timeout, and is heard
+		ctx, cancel := context.WithTimeout(r.Context(), f.cfg.RequestTimeout+chain.Grace/2)
 		defer cancel()
 		r = r.WithContext(ctx)
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // Follow calls set for each existing, added or changed object of a resource, and remove for each deleted one, until ctx
-// ends. It returns at once, and calls ended when it has ended. It calls caught after the existing objects, and maybe later, with how far it has come. An object that cannot be decoded is
-// removed. part, if it is not nil, cuts objects in protobuf, without their type, down to what is to be decoded; changes of the rest
-// are left out. Each change comes with its revision.
+// ends. It returns at once, and calls ended after its last call. It calls caught after the existing objects, and maybe later, with
+// how far it has come. An object that cannot be decoded is removed. part, if it is not nil, cuts objects in
+// protobuf, without their type, down to what is to be decoded; changes of the rest are left out. Each change comes with its revision.
 type Follow func(ctx context.Context, ended func(), resource schema.GroupResource, part func(object []byte) []byte,
 	set func(rev int64, o metav1.Object), remove func(rev int64, namespace, name string), caught func(*store.Progress))
 
