@@ -62,8 +62,8 @@ func TestConsoleAtScale(t *testing.T) {
 	metrics := string(k.raw(t, client, "/metrics"))
 	held := figure(t, metrics, "kanzen_flight_recorder_bytes")
 	t.Logf("the recorder holds %.1f MiB, the histories of %.0f objects", held/(1<<20), figure(t, metrics, "kanzen_flight_recorder_objects"))
-	if held > 24<<20 {
-		t.Errorf("the recorder holds %.0f bytes of 24 MiB", held)
+	if held > 12<<20 {
+		t.Errorf("the recorder holds %.0f bytes of 12 MiB", held)
 	}
 
 	b := browser(t, k.address)

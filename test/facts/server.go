@@ -62,7 +62,7 @@ func Start(ctx context.Context, program, kanzen, dir string, flags ...string) (_
 		"--service-account-key-file", key, "--service-account-signing-key-file", key, "--token-auth-file", tokens}, flags...)...); err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err = s.get(ctx, "/readyz", ""); err == nil {
 			_, err = s.get(ctx, "/api/v1/namespaces/default/endpoints/kubernetes", "") // the last of the first objects
 		}

@@ -141,7 +141,7 @@ func await(t testing.TB, dir, path, port, check string) *rest.Config {
 	t.Helper()
 	c := &rest.Config{Host: "https://127.0.0.1:" + port, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
 	ready := kubernetes.NewForConfigOrDie(c).Discovery().RESTClient()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		if _, err := ready.Get().AbsPath(check).DoRaw(t.Context()); err == nil {
 			return c

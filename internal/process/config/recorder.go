@@ -9,7 +9,7 @@ import (
 
 // The defaults of the flight recorder's settings.
 const (
-	recorderMemory = 24 << 20
+	recorderMemory = 12 << 20
 	recorderSlow   = 500 * time.Millisecond
 	recorderSample = 100
 	recorderSize   = 256 << 20
