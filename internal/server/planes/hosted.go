@@ -47,6 +47,7 @@ type hosted struct {
 	limits    Limits
 	bounds    *bounded      // its log while it is awake
 	plane     *server.Plane // nil: it is asleep
+	waking    *waking       // its start; nil: it does not start
 	stopping  chan struct{} // closed when plane has stopped; nil: it does not stop
 	requests  int           // under way
 	used      time.Time     // when the last one ended
@@ -103,30 +104,50 @@ func (h *hosted) enter(ctx context.Context) (*server.Plane, error) {
 	return p, nil
 }
 
-// wake starts the plane, which is held. The start goes on if ctx ends before: others may wait for it too.
+// waking is a start that is under way.
+type waking struct {
+	plane *server.Plane
+	done  chan struct{} // closed when err is known
+	err   error
+}
+
+// wake starts the plane, which is held. There is one start for all who ask. It keeps its place in the queue and goes on if ctx ends before: of
+// many planes that are asked for at once, by clients that wait for a moment only, each has its turn.
 func (h *hosted) wake(ctx context.Context, p *server.Plane) error {
-	began := h.fleet.on.Clock.Now()
 	h.mu.Lock()
-	h.requests++ // the start holds it as well
+	w := h.waking
+	if w == nil || w.plane != p {
+		w = &waking{plane: p, done: make(chan struct{})}
+		h.waking = w
+		h.requests++ // the start holds it as well
+		go h.awaken(context.WithoutCancel(ctx), w)
+	}
 	h.mu.Unlock()
-	started := make(chan error, 1)
-	go func() {
-		err := h.fleet.guard.Call("starting a plane", func() error { return h.start(ctx, p) })
-		h.wakesNot(ctx, err)
-		h.leave()
-		if err == nil {
-			h.fleet.metrics.woken(h.fleet.on.Clock.Since(began))
-		} else {
-			_ = h.sleep()
-		}
-		started <- err
-	}()
 	select {
-	case err := <-started:
-		return err
+	case <-w.done:
+		return w.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// awaken does what wake has begun.
+func (h *hosted) awaken(ctx context.Context, w *waking) {
+	defer close(w.done)
+	began := h.fleet.on.Clock.Now()
+	w.err = h.fleet.guard.Call("starting a plane", func() error { return h.start(ctx, w.plane) })
+	h.wakesNot(ctx, w.err)
+	h.mu.Lock()
+	if h.waking == w {
+		h.waking = nil
+	}
+	h.mu.Unlock()
+	h.leave()
+	if w.err != nil {
+		_ = h.sleep()
+		return
+	}
+	h.fleet.metrics.woken(h.fleet.on.Clock.Since(began))
 }
 
 // isMade reports whether all that belongs to the plane is there.
@@ -240,24 +261,23 @@ func (h *hosted) held(ctx context.Context, own *claimed) (*server.Plane, error) 
 
 // start starts the plane, one of few at a time.
 func (h *hosted) start(ctx context.Context, p *server.Plane) error {
-	if !h.fleet.room() {
-		return errFull
-	}
 	h.mu.Lock()
 	own := h.own
 	h.mu.Unlock()
 	if own == nil { // it was stopped meanwhile
 		return errOvertaken
 	}
-	select {
-	case own.class.wakes <- struct{}{}:
-		defer func() { <-own.class.wakes }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	own.class.wakes <- struct{}{} // who is before it starts within bootTimeout, or gives up
+	defer func() { <-own.class.wakes }()
+	if !h.has(p) {
+		return errOvertaken
 	}
-	lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), bootTimeout)
+	if !h.fleet.room() {
+		return errFull
+	}
+	within, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
-	if err := p.Start(lasting); err != nil {
+	if err := p.Start(within); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -364,6 +384,13 @@ func (h *hosted) awake() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.plane != nil
+}
+
+// has reports whether the plane is still this one, and does not stop.
+func (h *hosted) has(p *server.Plane) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.plane == p && h.stopping == nil
 }
 
 // tired reports whether nobody has used it since a time, and its controllers have nothing to do before another.

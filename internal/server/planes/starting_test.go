@@ -2,6 +2,7 @@ package planes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -61,6 +62,46 @@ func TestStillStarting(t *testing.T) {
 		if code, answer := g.ask(t, "one", "one", http.MethodGet, path, ""); code != http.StatusOK {
 			t.Errorf("%s has come: %d %s", what, code, answer)
 		}
+	}
+}
+
+// A plane keeps its place in the queue of those that start when whoever asked for it has gone, and is started once for all who ask.
+func TestTurnIsKept(t *testing.T) {
+	t.Parallel()
+	g := start(t, settings(t.TempDir()))
+	g.create(t, "one", PlaneSpec{})
+	h := g.find("one")
+	g.administrator(t, "one")
+	eventually(t, "it does not sleep", func() bool { return h.sleep() == nil && !h.awake() })
+	turns, before := g.classes[""].wakes, h.wakes.Load()
+	for range cap(turns) {
+		turns <- struct{}{}
+	}
+	gone, leave := context.WithCancelCause(t.Context())
+	var asking sync.WaitGroup
+	for range 3 {
+		asking.Go(func() {
+			if _, err := h.enter(gone); err == nil || err.Error() != "nobody waits" {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	eventually(t, "nobody asks", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.requests == 4 // three, and the start
+	})
+	leave(errors.New("nobody waits"))
+	asking.Wait()
+	for range cap(turns) {
+		<-turns
+	}
+	eventually(t, "it does not start", func() bool { return h.wakes.Load() > before })
+	if code, answer := g.ask(t, "one", "one", http.MethodGet, "/api/v1/namespaces/default", ""); code != http.StatusOK {
+		t.Errorf("%d %s", code, answer)
+	}
+	if n := h.wakes.Load() - before; n != 1 {
+		t.Errorf("it was started %d times", n)
 	}
 }
 
