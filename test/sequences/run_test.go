@@ -49,8 +49,17 @@ func (f *found) signature() string {
 var awaited = []string{"namespaces", "limitranges", "resourcequotas", "priorityclasses", "storageclasses", "runtimeclasses", "customresourcedefinitions",
 	"roles", "rolebindings", "clusterroles", "clusterrolebindings"}
 
-// pause is the time that kube-apiserver's informers get after a write that admission reads, in a run that hurries and in one that does not.
-func pause(st step, got answer, slow bool) time.Duration {
+// pace is how long a run waits for kube-apiserver's informers.
+type pace int
+
+const (
+	hurried pace = iota
+	slow
+	patient // enough for a machine with many other things to do
+)
+
+// pause is the time that kube-apiserver's informers get after a write that admission reads, and in runs that do not hurry after all others too.
+func pause(st step, got answer, p pace) time.Duration {
 	d := time.Duration(0)
 	r, _, _ := strings.Cut(st.resource(), "/")
 	if st.Method != "GET" && st.Until == nil && got.code < 300 && slices.Contains(awaited, r) {
@@ -59,14 +68,17 @@ func pause(st step, got answer, slow bool) time.Duration {
 	if st.Watch {
 		d = 20 * time.Millisecond
 	}
-	if slow {
+	switch p {
+	case slow:
 		d = 3*d + 30*time.Millisecond
+	case patient:
+		d = 20*d + 500*time.Millisecond
 	}
 	return d
 }
 
 // run sends a sequence to both servers and returns the first step with differences.
-func (p *pair) run(ctx context.Context, steps []step, slow bool) (*found, error) {
+func (p *pair) run(ctx context.Context, steps []step, at pace) (*found, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.runs++
@@ -78,7 +90,7 @@ func (p *pair) run(ctx context.Context, steps []step, slow bool) (*found, error)
 	if err := both(ours, peers, func(s *side) error { return s.prepare(ctx) }); err != nil {
 		return nil, err
 	}
-	time.Sleep(pause(step{Method: "POST", Path: "/api/v1/namespaces"}, answer{}, slow))
+	time.Sleep(pause(step{Method: "POST", Path: "/api/v1/namespaces"}, answer{}, at))
 	n := newNames()
 	ask := func(st step, before []step) ([]difference, answer, error) {
 		p.steps++
@@ -104,13 +116,13 @@ func (p *pair) run(ctx context.Context, steps []step, slow bool) (*found, error)
 	}
 	for i, st := range steps {
 		if strings.Contains(st.Path, "resourceVersion=0") {
-			time.Sleep(pause(step{Watch: true}, answer{}, slow)) // kube-apiserver answers with what its cache has
+			time.Sleep(pause(step{Watch: true}, answer{}, at)) // kube-apiserver answers with what its cache has
 		}
 		d, got, err := ask(st, steps[:i])
 		if err != nil || len(d) > 0 {
 			return &found{i, st, d}, err
 		}
-		time.Sleep(pause(st, got, slow))
+		time.Sleep(pause(st, got, at))
 	}
 	if f := events(n, steps, ours, peers); f != nil {
 		return f, nil
@@ -381,7 +393,7 @@ func (p *pair) shrink(ctx context.Context, steps []step, f *found) ([]step, *fou
 		if time.Now().After(until) {
 			return false
 		}
-		got, err := p.run(ctx, fewer, true)
+		got, err := p.run(ctx, fewer, slow)
 		if err != nil || got.signature() != f.signature() {
 			return false
 		}

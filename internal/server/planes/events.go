@@ -47,7 +47,7 @@ func (f *Fleet) went(c owners.Change) {
 // wakesNot takes up that the plane could not be woken, for a reason; nil: it is awake.
 func (h *hosted) wakesNot(ctx context.Context, why error) {
 	var elsewhere *elsewhereError
-	if errors.As(why, &elsewhere) || errors.Is(why, errOver) || errors.Is(why, errAwaitsImport) || errors.Is(why, errStarting) || why != nil && errors.Is(ctx.Err(), context.Canceled) {
+	if errors.As(why, &elsewhere) || errors.Is(why, errOver) || errors.Is(why, errOvertaken) || errors.Is(why, errAwaitsImport) || errors.Is(why, errStarting) || why != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return // it is not to wake here, or nobody waits for it
 	}
 	f := h.fleet

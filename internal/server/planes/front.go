@@ -190,7 +190,7 @@ var errStarting = errors.New("it is still being started")
 
 // expected reports whether an error is one of those for which a plane is not entered though nothing is wrong with it.
 func expected(err error) bool {
-	return slices.ContainsFunc([]error{errOver, errFull, errAwaitsImport, errSilent, errStarting}, func(of error) bool { return errors.Is(err, of) })
+	return slices.ContainsFunc([]error{errOver, errOvertaken, errFull, errAwaitsImport, errSilent, errStarting}, func(of error) bool { return errors.Is(err, of) })
 }
 
 // await returns the plane of a name; nil: there is none. The creator of one may be faster than the watch that tells of it, and than

@@ -40,8 +40,8 @@ func By(require func(ctx context.Context, i *request.Info) error, index *rbac.In
 			return may(ctx, "escalate", rbacv1.GroupName, resource, namespace, name)
 		},
 		MayBind: func(ctx context.Context, ref rbacv1.RoleRef, namespace string) bool {
-			resource := map[string]string{"ClusterRole": "clusterroles", "Role": "roles"}[ref.Kind]
-			return may(ctx, "bind", ref.APIGroup, resource, namespace, ref.Name)
+			resource, ok := map[string]string{"ClusterRole": "clusterroles", "Role": "roles"}[ref.Kind] // there is nothing to bind of another kind
+			return ok && may(ctx, "bind", ref.APIGroup, resource, namespace, ref.Name)
 		},
 		ConfirmNoEscalation: func(ctx context.Context, namespace string, rules []rbacv1.PolicyRule) error {
 			return index.ConfirmNoEscalation(ctx, request.UserFrom(ctx), namespace, rules)

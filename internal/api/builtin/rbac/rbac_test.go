@@ -122,3 +122,13 @@ subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: jane}]
 		{Name: "subjects", Edit: `{subjects: []}`},
 	})
 }
+
+// Who may bind all roles may not bind what is no role: that it is none is said before the binding is validated, as kube-apiserver does.
+func TestBindsRolesOnly(t *testing.T) {
+	d := By(func(context.Context, *request.Info) error { return nil }, nil)
+	for kind, may := range map[string]bool{"Role": true, "ClusterRole": true, "": false, "Gadget": false} {
+		if got := d.MayBind(t.Context(), rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: "r"}, "default"); got != may {
+			t.Errorf("%q: %v", kind, got)
+		}
+	}
+}
