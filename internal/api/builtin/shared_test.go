@@ -58,7 +58,8 @@ func TestShared(t *testing.T) {
 			t.Errorf("%s: the kind is that of others", what)
 		}
 	}
-	if kind(builtin.Deps{Shared: shared}, warned) == kind(builtin.Deps{Shared: shared}, warned) {
+	one, other := kind(builtin.Deps{Shared: shared}, warned), kind(builtin.Deps{Shared: shared}, warned)
+	if one == other {
 		t.Error("control planes share the warnings of a kind")
 	}
 	for _, c := range []*builtin.Chosen{usual, everything, usual} {
