@@ -1,7 +1,7 @@
 // Command desk measures what a server pays for knowing what happens in it: flight recorder, findings, series of the console, and the
 // history of objects. Two kanzens run side by side, one as it is by default and one without all of that. Both are sent the same requests at
 // the same steady rate, in turns, and the processor time of each turn is read. Machines that are not quiet differ by more from turn to turn
-// than the servers do; what the first server's profiles say of itself does not depend on that.
+// than the servers do; what the first server's profiles say of itself depends less on that.
 //
 //	go run ./desk -kanzen ../bin/kanzen
 package main

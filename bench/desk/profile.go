@@ -18,7 +18,10 @@ import (
 const module = "github.com/kanzen-io/kanzen/"
 
 // packages are those whose functions are the desk's, below internal/.
-var packages = []string{"observe/recorder", "observe/findings", "process/history"}
+var packages = []string{"observe/recorder", "observe/findings", "process/history", "store/past"}
+
+// tree is the module of the history's tree, which also works by itself. The server's objects are not in one: they are in etcd.
+const tree = "github.com/cockroachdb/pebble/"
 
 // profiled is what a server's own profiles say of a turn: the desk's share of its processor time and of the bytes it allocated, and the
 // share of the garbage collector, all of them of 1.
@@ -80,6 +83,9 @@ func desks(stack []string) bool {
 	innermost := true
 	for _, name := range stack {
 		path, ours := strings.CutPrefix(name, module+"internal/")
+		if strings.HasPrefix(name, tree) {
+			return true
+		}
 		if !ours {
 			continue
 		}
