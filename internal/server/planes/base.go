@@ -24,6 +24,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/base/version"
 	"github.com/kanzen-io/kanzen/internal/controllers"
 	"github.com/kanzen-io/kanzen/internal/engine"
+	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
 	"github.com/kanzen-io/kanzen/internal/server"
 	"github.com/kanzen-io/kanzen/internal/server/controlplane"
@@ -78,10 +79,18 @@ func begins(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
-// fingerprint is what the first objects of planes depend on.
+// fingerprint is what a base depends on.
 func (f *Fleet) fingerprint(template string) string {
-	text := fmt.Sprint(version.Kanzen, f.cfg.FeatureGates, f.cfg.Versions(), f.cfg.Controllers, f.cfg.ServiceClusterIPRange, f.cfg.RuntimeConfig, template, string(f.ca))
-	sum := sha256.Sum256([]byte(text))
+	return fingerprint(f.firstObjects(), template, string(f.ca))
+}
+
+// firstObjects is what those depend on that every plane makes of itself.
+func firstObjects(cfg *config.Plane) string {
+	return fingerprint(version.Kanzen, cfg.FeatureGates, cfg.Versions(), cfg.Controllers, cfg.ServiceClusterIPRange, cfg.RuntimeConfig)
+}
+
+func fingerprint(of ...any) string {
+	sum := sha256.Sum256(fmt.Append(nil, of...))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -28,15 +28,17 @@ const workers = 8
 
 // Fleet is the control planes below a root.
 type Fleet struct {
-	cfg     *config.Plane // of the root
-	on      *process.Process
-	dial    *egress.Selector // of its planes
-	log     *slog.Logger
-	guard   *guard.Guard
-	seams   server.Seams // of its planes
-	queue   *queue.Queue
-	bases   bases
-	metrics *metrics
+	cfg   *config.Plane // of the root
+	on    *process.Process
+	dial  *egress.Selector // of its planes
+	log   *slog.Logger
+	guard *guard.Guard
+	seams server.Seams // of its planes
+	queue *queue.Queue
+	bases bases
+	// firstObjects is what those depend on that every plane makes of itself, as a digest.
+	firstObjects func() string
+	metrics      *metrics
 
 	// owners say which server has which plane; nil: this one has all; set by Run. places has the UIDs of planes that may have to go
 	// to another server, or come from one.
@@ -83,7 +85,8 @@ func New(cfg *config.Plane, on *process.Process, seams server.Seams) *Fleet {
 		dial: dial, seams: seams, cfg: cfg, on: on, log: on.Log, guard: g, queue: queue.New("planes", on.Clock, g, nil, on.Log),
 		places: queue.New("places of planes", on.Clock, g, nil, on.Log),
 		planes: map[string]*hosted{}, byUID: map[types.UID]*hosted{}, listed: make(chan struct{}),
-		moves: queue.New("storage of planes", on.Clock, g, nil, on.Log),
+		moves:        queue.New("storage of planes", on.Clock, g, nil, on.Log),
+		firstObjects: sync.OnceValue(func() string { return firstObjects(cfg) }),
 	}
 	f.newClasses()
 	f.serving, f.halt = context.WithCancel(context.Background())

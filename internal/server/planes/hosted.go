@@ -52,7 +52,7 @@ type hosted struct {
 	requests  int           // under way
 	used      time.Time     // when the last one ended
 	over      bool          // none begins any more
-	furnished bool          // it was started before, and so has its first objects
+	furnished bool          // it has its first objects: from a start, here or elsewhere, or by its base
 	due       time.Time     // when its controllers have something to do next, as of its last sleep; zero: never
 	alarm     clock.Timer   // wakes it then; nil: there is none
 	made      chan struct{} // closed once all that belongs to it is there
@@ -183,6 +183,13 @@ func (h *hosted) closed() error {
 	return nil
 }
 
+// isFurnished reports whether it has its first objects.
+func (h *hosted) isFurnished() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.furnished
+}
+
 // isImported reports whether its objects come from a file.
 func (h *hosted) isImported() bool {
 	h.mu.Lock()
@@ -297,6 +304,9 @@ func (h *hosted) begin(p *Plane) {
 	if p.Status.Base != "" { // what is told late may be from before
 		h.under.base = p.Status.Base
 	}
+	// Where there is one server, its start brings back what was deleted of them, as that of kube-apiserver does. A plane that goes from
+	// server to server is not started in that sense, and looking for them would be a fifth of what that costs.
+	h.furnished = h.furnished || h.fleet.owners.Load() != nil && p.Status.FirstObjects == h.fleet.firstObjects()
 	if h.wantedClass != p.Spec.StorageClass && h.isMade() {
 		h.fleet.tellExports(h.name, h.class) // bindings may wait for the plane to move, or not to
 	}

@@ -216,6 +216,9 @@ func (f *Fleet) tell(ctx context.Context, h *hosted, p *Plane, failure error) er
 	}
 	if f.tells(h, p) {
 		p.Status.State, p.Status.Server, p.Status.Wakes = f.state(h), nil, nil
+		if h.isFurnished() {
+			p.Status.FirstObjects = f.firstObjects()
+		}
 		if server := f.serverOf(h); server != "" {
 			p.Status.Server = &server
 		}

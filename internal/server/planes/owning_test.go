@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"k8s.io/utils/clock"
@@ -55,8 +56,9 @@ func severalOn(t testing.TB, l *logs, n int) *several {
 }
 
 // join starts one more.
-func (s *several) join(t testing.TB) *ground {
+func (s *several) join(t testing.TB, gates ...string) *ground {
 	cfg := settings(t.TempDir())
+	cfg.FeatureGates = append(cfg.FeatureGates, gates...)
 	cfg.NoListener, cfg.BindAddress, cfg.SecurePort = false, net.IPv4(127, 0, 0, 1), 0
 	cfg.EtcdServers = []string{"http://given.example:2379"}
 	g := startWith(t, cfg, process.Given{DB: s.db, Classes: s.classes})
@@ -321,6 +323,27 @@ func TestServerStops(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+	}
+}
+
+// A server with other settings makes the first objects of a plane that it takes; one with the same does not look for them.
+func TestFirstObjectsElsewhere(t *testing.T) {
+	const role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node-problem-detector"
+	for name, gates := range map[string][]string{"same": nil, "other": {"RemoteRequestHeaderUID=false"}} {
+		t.Run(name, func(t *testing.T) {
+			s := startSeveral(t, 1)
+			first, second := s.all[0], s.join(t, gates...)
+			first.create(t, "p", PlaneSpec{Server: first.self()})
+			first.must(t, "p", "DELETE", role, "", nil)
+			eventually(t, "its status does not say what its first objects are of", func() bool {
+				var p Plane
+				return first.root.Do(t.Context(), http.MethodGet, planesPath+"/p", "", nil, &p) == nil && p.Status.FirstObjects == first.firstObjects()
+			})
+			first.stop()
+			if err := second.over(t, "p").Do(t.Context(), http.MethodGet, role, "", nil, nil); apierrors.IsNotFound(err) != (gates == nil) {
+				t.Errorf("what was deleted: %v", err)
+			}
+		})
 	}
 }
 

@@ -75,8 +75,11 @@ type PlaneStatus struct {
 	Requests int64 `json:"requests"`
 	Watches  int64 `json:"watches"`
 	// Base is what it began with, which it shares with other planes; "": it has stored that itself.
-	Base       string             `json:"base,omitempty"`
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Base string `json:"base,omitempty"`
+	// FirstObjects is a digest of the version and settings with which its first objects were made: a server with the same does not look for
+	// them when it starts the plane. "": there are none yet.
+	FirstObjects string             `json:"firstObjects,omitempty"`
+	Conditions   []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // server is the one on which it is awake; "": none, or there are no others.
