@@ -95,8 +95,9 @@ func (s *shelf) guard(host string) http.Handler {
 			http.SetCookie(w, &http.Cookie{Name: shelfCookie, Value: s.cookie, Path: console.Prefix, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			w.Header().Set("Referrer-Policy", "no-referrer")
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			// A browser that came from elsewhere sends the cookie only from a page of this host on.
-			_, _ = io.WriteString(w, `<!doctype html><meta http-equiv="refresh" content="0;url=`+console.Prefix+`/"><title>kanzen</title>`)
+			// A browser that came from elsewhere sends the cookie only from a page of this host on. A page without an icon makes it ask for
+			// one, where its cookie does not count.
+			_, _ = io.WriteString(w, `<!doctype html><link rel="icon" href="data:,"><meta http-equiv="refresh" content="0;url=`+console.Prefix+`/"><title>kanzen</title>`)
 		case !s.knows(r):
 			http.Error(w, "Open the link that kanzen console prints. It works once.", http.StatusForbidden)
 		case strings.HasPrefix(r.URL.Path, console.Prefix+"/data/"):
