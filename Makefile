@@ -30,8 +30,12 @@ DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKube
 # Tests wait, end-to-end tests most of the time: more of them run than there are processors.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Nobody debugs them: without what debuggers read, their programs are linked in two thirds of the time.
-TEST := $(GO) test -vet=off -ldflags '-s -w' -p $(shell expr $(PROCESSORS) + 2)
-E2E := KANZEN=$(CURDIR)/bin/kanzen KUBECTL=$(CURDIR)/bin/kanzen-kubectl $(TEST) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 3) -timeout 25m
+TEST_FLAGS := -vet=off -ldflags '-s -w' -p $(shell expr $(PROCESSORS) + 2)
+TEST := $(GO) test $(TEST_FLAGS)
+PROGRAMS := KANZEN=$(CURDIR)/bin/kanzen KUBECTL=$(CURDIR)/bin/kanzen-kubectl
+E2E_FLAGS := $(TEST_FLAGS) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 3) -timeout 25m
+E2E := $(PROGRAMS) $(GO) test $(E2E_FLAGS)
+AGAIN := $(PROGRAMS) $(GO) tool gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-report=$(CURDIR)/bin/again.txt
 
 # The Go tool is silent while it compiles; -v names each package, which the awk counts on one line.
 PROGRESS = 2>&1 | awk '/^[a-zA-Z0-9_.\/-]+$$/ { n++; if (n % 25 == 0) { printf "  compiled %d packages\r", n; fflush() } next } { print; fflush() } END { if (n) printf "  compiled %d packages\n", n }'
@@ -162,10 +166,12 @@ unraced:
 	$(TEST) -run "^($$(awk '/^func / { name = $$2; sub(/\(.*/, "", name) } /testing\.Short\(\)/ { print name }' $(SHORTER) | paste -sd '|'))$$" $(sort $(dir $(SHORTER)))
 
 # All packages of tests run the one binary that was built. The Go tool does not see when that changes: it keeps no results (-count=1).
+# They share the machine with each other, and with browsers, etcd and kube-apiserver. If a few fail, each may show alone, once, that it was
+# that; bin/again.txt, which is printed, says which did.
 e2e: build
 	cd testkit && $(E2E) ./...
 	cd testcontainers && $(TEST) ./...
-	cd test && $(E2E) -skip '$(DEEP_TESTS)' $$($(GO) list ./... | grep -v $(DEEP:.%=-e %$$))
+	cd test && rm -f ../bin/again.txt && { $(AGAIN) --packages="$$($(GO) list ./... | grep -v $(DEEP:.%=-e %$$) | paste -sd ' ')" -- $(E2E_FLAGS) -skip '$(DEEP_TESTS)'; code=$$?; cat ../bin/again.txt 2>/dev/null; exit $$code; }
 
 # What a release's image does in the container engine that docker or podman reaches, and the packages for testcontainers. It needs one of them,
 # skopeo, and npm.
