@@ -2,9 +2,12 @@ package planes
 
 import (
 	"fmt"
+	"net/http"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/kanzen-io/kanzen/internal/wire/apiclient"
 )
 
 // BenchmarkCreate creates planes, one after another.
@@ -30,6 +33,26 @@ func BenchmarkWake(b *testing.B) {
 		}
 		b.StartTimer()
 		g.must(b, "one", "GET", "/api/v1/namespaces", "", nil)
+	}
+}
+
+// BenchmarkTakeOver asks planes that another server has had.
+func BenchmarkTakeOver(b *testing.B) {
+	s := startSeveral(b, 1)
+	for n := range b.N {
+		s.all[0].create(b, fmt.Sprint("p", n), PlaneSpec{})
+	}
+	s.all[0].stop()
+	g := s.join(b)
+	clients := make([]apiclient.Client, b.N)
+	for n := range clients {
+		clients[n] = g.over(b, fmt.Sprint("p", n))
+	}
+	b.ResetTimer()
+	for _, c := range clients {
+		if err := c.Do(b.Context(), http.MethodGet, "/api/v1/namespaces", "", nil, nil); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
