@@ -100,9 +100,40 @@ func (f *follower) leave(c chan struct{}) {
 // retryAfter is the pause before a broken watch is started again.
 const retryAfter = 100 * time.Millisecond
 
+// beginning is the revision after which the store follows the log.
+type beginning struct {
+	mu    sync.Mutex
+	known bool  // guarded by mu
+	rev   int64 // guarded by mu
+}
+
+// begin returns the beginning: the head when it is first asked for. Views are loaded after that, so that they miss nothing, also while the log
+// is not followed yet.
+func (s *Store) begin(ctx context.Context) (int64, error) {
+	b := &s.beginning
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.known {
+		head, err := s.db.Head(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("read the newest revision: %w", err)
+		}
+		b.rev, b.known = head, true
+	}
+	return b.rev, nil
+}
+
+// beginAnew forgets the beginning, and all views, which may miss events of before the next one.
+func (s *Store) beginAnew() {
+	s.beginning.mu.Lock()
+	s.beginning.known = false
+	s.beginning.mu.Unlock()
+	s.resetViews()
+}
+
 // run follows etcd until ctx ends. It starts a new watch when one breaks off.
 func (s *Store) run(ctx context.Context) error {
-	next := int64(0) // the first revision not yet seen; 0: begin at the head
+	next := int64(0) // the first revision not yet seen; 0: that after the beginning
 	seldom := logs.NewSeldom(s.log, s.clock, time.Minute)
 	for {
 		seen, err := s.runWatch(ctx, next)
@@ -115,6 +146,7 @@ func (s *Store) run(ctx context.Context) error {
 			// The events in between are lost: every view starts over, and its
 			// watchers are told.
 			s.log.Error("the log fell behind etcd's compaction; all views start over")
+			s.beginAnew()
 			next = 0
 		case err != nil:
 			seldom.Warn("broke off", "following etcd broke off, beginning again", "error", err)
@@ -131,16 +163,13 @@ func (s *Store) run(ctx context.Context) error {
 // returns the revision to go on from.
 func (s *Store) runWatch(ctx context.Context, next int64) (int64, error) {
 	if next == 0 {
-		head, err := s.db.Head(ctx)
+		begun, err := s.begin(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("read the newest revision: %w", err)
+			return 0, err
 		}
-		// Views loaded earlier miss the events between their load and head. A
-		// load that begins from here on reads head or later.
-		s.resetViews()
 		s.lost()
-		s.follow.advance(head)
-		next = head + 1
+		s.follow.advance(begun)
+		next = begun + 1
 	}
 	err := s.db.Watch(ctx, kv.Watch{Key: s.prefix, Prefix: true, From: next, Ask: s.follow.ask}, func(events []kv.Event, rev int64) error {
 		s.follow.applying.Lock()

@@ -36,6 +36,38 @@ func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
 	}
 }
 
+// A view that was loaded before the log is followed is not loaded again, and misses nothing.
+func TestLoadedBeforeFollowed(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			db := open(t)
+			put(t, db, "/registry/things/a", "1")
+			s := New(db, Options{Prefix: "/registry/"})
+			v := s.View(things)
+			v.mu.Lock()
+			l := v.loadLocked()
+			v.mu.Unlock()
+			<-l.done
+			if l.err != nil {
+				t.Fatal(l.err)
+			}
+			put(t, db, "/registry/things/b", "2")
+			t.Cleanup(start(t, s, db))
+			fresh(t, s)
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			for _, key := range []string{"a", "b"} {
+				if _, there := v.items.Get(key); !there {
+					t.Errorf("%s is missing", key)
+				}
+			}
+			if n := v.counts.loads.Load(); n != 1 {
+				t.Errorf("%d loads", n)
+			}
+		})
+	}
+}
+
 // Reading a history without events ends too.
 func TestEmptyHistoryEnds(t *testing.T) {
 	for name, open := range openers {

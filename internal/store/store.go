@@ -111,6 +111,8 @@ type Store struct {
 	// fork is db if that begins with what others hold; nil: it does not.
 	fork   Forked
 	follow follower
+	// beginning is where follow begins.
+	beginning beginning
 	// compacted is the newest revision at which a server is known to have compacted; see endPast.
 	compacted   atomic.Int64
 	tasks       tasks

@@ -214,6 +214,9 @@ func (v *View) load(ctx context.Context, l *load) {
 
 // read reads the whole view from etcd, and returns its items and revision.
 func (v *View) read(ctx context.Context) (*btree.Map[string, *Item], int64, error) {
+	if _, err := v.store.begin(ctx); err != nil {
+		return nil, 0, err
+	}
 	if v.store.fork != nil {
 		return v.readFork(ctx)
 	}
