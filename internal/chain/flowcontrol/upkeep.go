@@ -83,25 +83,58 @@ func (u *Upkeep) Run(ctx context.Context) {
 // Once creates missing objects, corrects maintained objects that differ, and deletes maintained objects that are no
 // longer wanted.
 func (u *Upkeep) Once(ctx context.Context) error {
-	var errs []error
-	wanted := map[string]bool{}
+	var levels, schemas []wanted
 	for _, pl := range u.WantedLevels {
-		wanted[pl.Name] = true
-		mandatory := pl.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt || pl.Name == flowcontrolv1.PriorityLevelConfigurationNameCatchAll
-		errs = append(errs, u.ensure(ctx, u.Levels, pl.DeepCopy(), mandatory, func(have engine.Object) bool {
-			return apiequality.Semantic.DeepEqual(limitOf(have.(*flowcontrolv1.PriorityLevelConfiguration), pl), pl.Spec)
-		}, func(have engine.Object) { have.(*flowcontrolv1.PriorityLevelConfiguration).Spec = *pl.Spec.DeepCopy() }))
+		levels = append(levels, wanted{
+			Object:    pl.DeepCopy(),
+			mandatory: pl.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt || pl.Name == flowcontrolv1.PriorityLevelConfigurationNameCatchAll,
+			same: func(have engine.Object) bool {
+				return apiequality.Semantic.DeepEqual(limitOf(have.(*flowcontrolv1.PriorityLevelConfiguration), pl), pl.Spec)
+			},
+			mend: func(have engine.Object) { have.(*flowcontrolv1.PriorityLevelConfiguration).Spec = *pl.Spec.DeepCopy() },
+		})
 	}
-	errs = append(errs, u.remove(ctx, u.Levels, wanted))
-	wanted = map[string]bool{}
-	for _, s := range u.WantedSchemas {
-		wanted[s.Name] = true
-		mandatory := s.Name == flowcontrolv1.FlowSchemaNameExempt || s.Name == flowcontrolv1.FlowSchemaNameCatchAll
-		errs = append(errs, u.ensure(ctx, u.Schemas, s.DeepCopy(), mandatory, func(have engine.Object) bool {
-			return apiequality.Semantic.DeepEqual(have.(*flowcontrolv1.FlowSchema).Spec, s.Spec)
-		}, func(have engine.Object) { have.(*flowcontrolv1.FlowSchema).Spec = *s.Spec.DeepCopy() }))
+	for _, fs := range u.WantedSchemas {
+		schemas = append(schemas, wanted{
+			Object:    fs.DeepCopy(),
+			mandatory: fs.Name == flowcontrolv1.FlowSchemaNameExempt || fs.Name == flowcontrolv1.FlowSchemaNameCatchAll,
+			same: func(have engine.Object) bool {
+				return apiequality.Semantic.DeepEqual(have.(*flowcontrolv1.FlowSchema).Spec, fs.Spec)
+			},
+			mend: func(have engine.Object) { have.(*flowcontrolv1.FlowSchema).Spec = *fs.Spec.DeepCopy() },
+		})
 	}
-	errs = append(errs, u.remove(ctx, u.Schemas, wanted))
+	return errors.Join(u.keep(ctx, u.Levels, levels), u.keep(ctx, u.Schemas, schemas))
+}
+
+// wanted is an object that a cluster starts with. Its maintainer always maintains a mandatory one.
+type wanted struct {
+	engine.Object
+	mandatory bool
+	same      func(have engine.Object) bool
+	mend      func(have engine.Object)
+}
+
+// keep looks at all objects of a kind, as this server has seen them: what it does about them is refused if they have changed. To ask etcd for the newest
+// of each would be most of what etcd does for a control plane that nobody uses.
+func (u *Upkeep) keep(ctx context.Context, ep *engine.Endpoint, all []wanted) error {
+	objs, err := ep.SeenObjects(ctx, "")
+	if err != nil {
+		return err
+	}
+	others := make(map[string]engine.Object, len(objs))
+	for _, o := range objs {
+		others[o.GetName()] = o
+	}
+	var errs []error
+	for n := range all {
+		w := &all[n]
+		errs = append(errs, u.ensure(ctx, ep, w, others[w.GetName()]))
+		delete(others, w.GetName())
+	}
+	for _, o := range others {
+		errs = append(errs, u.remove(ctx, ep, o))
+	}
 	return errors.Join(errs...)
 }
 
@@ -115,28 +148,26 @@ func limitOf(have, wanted *flowcontrolv1.PriorityLevelConfiguration) flowcontrol
 	return spec
 }
 
-func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.Object, mandatory bool, same func(engine.Object) bool, mend func(engine.Object)) error {
-	have, err := ep.GetObject(ctx, "", wanted.GetName())
-	if apierrors.IsNotFound(err) {
-		if _, err = u.Client.Managing(producer).Create(ctx, inprocess.Target{Resource: ep.GVR}, wanted); apierrors.IsAlreadyExists(err) {
+// ensure creates or corrects a wanted object; have nil: there is none.
+func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, w *wanted, have engine.Object) error {
+	if have == nil {
+		_, err := u.Client.Managing(producer).Create(ctx, inprocess.Target{Resource: ep.GVR}, w.Object)
+		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
 		return err
 	}
-	if err != nil {
-		return err
-	}
 	keep, annotated := kept(have)
-	if mandatory {
+	if w.mandatory {
 		annotated = annotated && keep
 		keep = true
 	}
-	if annotated && (!keep || same(have)) {
+	if annotated && (!keep || w.same(have)) {
 		return nil
 	}
-	_, err = inprocess.Edit(ctx, u.Client.Managing(producer), inprocess.Target{Resource: ep.GVR}, request.Unchanged(have), func(o engine.Object) error {
-		if keep && !same(o) {
-			mend(o)
+	_, err := inprocess.Edit(ctx, u.Client.Managing(producer), inprocess.Target{Resource: ep.GVR}, request.Unchanged(have), func(o engine.Object) error {
+		if keep && !w.same(o) {
+			w.mend(o)
 		}
 		annotations := maps.Clone(o.GetAnnotations())
 		if annotations == nil {
@@ -150,7 +181,7 @@ func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, wanted engine.
 		return nil // the next check looks at it again
 	}
 	if err != nil {
-		return fmt.Errorf("keep %s: %w", wanted.GetName(), err)
+		return fmt.Errorf("keep %s: %w", w.GetName(), err)
 	}
 	return nil
 }
@@ -163,21 +194,14 @@ func kept(o engine.Object) (keep, annotated bool) {
 	return o.GetGeneration() == 1, false
 }
 
-// remove deletes objects whose annotation says that they are maintained, and that are not wanted.
-func (u *Upkeep) remove(ctx context.Context, ep *engine.Endpoint, wanted map[string]bool) error {
-	objs, err := ep.ListObjects(ctx, "")
-	if err != nil {
-		return err
+// remove deletes an object that is not wanted, if its annotation says that it is maintained.
+func (u *Upkeep) remove(ctx context.Context, ep *engine.Endpoint, o engine.Object) error {
+	if keep, annotated := kept(o); !annotated || !keep {
+		return nil
 	}
-	var errs []error
-	for _, o := range objs {
-		if keep, annotated := kept(o); wanted[o.GetName()] || !annotated || !keep {
-			continue
-		}
-		err := u.Client.Delete(ctx, inprocess.Target{Resource: ep.GVR}, request.Unchanged(o), nil)
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			errs = append(errs, err)
-		}
+	err := u.Client.Delete(ctx, inprocess.Target{Resource: ep.GVR}, request.Unchanged(o), nil)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
 	}
-	return errors.Join(errs...)
+	return err
 }
