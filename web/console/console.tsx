@@ -33,6 +33,15 @@ const views: View[] = [
   { name: 'map', title: 'Map', group: 'Server', of: Talk }, { name: 'planes', title: 'Planes', group: 'Server', of: Planes },
 ];
 
+// reveal scrolls what an element is in until it shows. scrollIntoView would make it the place from which the keyboard goes on, so that the first
+// stop on a page were not its first link.
+function reveal(element: Element | null) {
+  const room = element?.parentElement;
+  if (!element || !room) return;
+  const is = element.getBoundingClientRect(), within = room.getBoundingClientRect();
+  room.scrollBy(Math.min(0, is.left - within.left) || Math.max(0, is.right - within.right), Math.min(0, is.top - within.top) || Math.max(0, is.bottom - within.bottom));
+}
+
 // hidden views are opened from others; they stand in the navigation under one of those.
 const hidden: { [name: string]: { of: ComponentType<ViewProps>; under: string } } = { request: { of: OneRequest, under: 'requests' }, object: { of: OneObject, under: 'explore' } };
 
@@ -129,7 +138,7 @@ function Page() {
   const route = state.is === 'in' ? routeOf(address) : null, offered = offeredTo(who, planes), titles = offered.map(v => [v.name, v.title] as const);
   useEffect(() => {
     if (state.is === 'in' && !route) location.replace('#/overview');
-    document.querySelector('#nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    reveal(document.querySelector('#nav [aria-current]'));
     if (route) document.title = `${[route.params.name, views.find(v => v.name === route.under)?.title].filter(Boolean).join(' – ')} – kanzen`;
   }, [state.is, address]);
   const inside = (f: () => void) => () => { if (state.is === 'in') f(); };
