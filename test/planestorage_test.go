@@ -56,9 +56,11 @@ func TestPlaneStorage(t *testing.T) {
 		if n%3 == 1 {
 			args = append(args, "--to", s.all[n/3%2].address)
 		}
-		if stdout, stderr, code := output(t, binaries.kanzen, args...); code != 0 {
+		began := time.Now()
+		if stdout, stderr, code := outputWithin(t, 5*time.Minute, binaries.kanzen, args...); code != 0 {
 			t.Fatalf("%v: %s%s", args, stdout, stderr)
 		}
+		t.Logf("move %d, to %q: %v", n+1, classes[n%3], time.Since(began))
 		before := m.written.Load()
 		within(t, 30*time.Second, "something is written after a move", func(context.Context) bool { return m.written.Load() > before+5 })
 	}

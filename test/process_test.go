@@ -204,8 +204,13 @@ func (k *kanzen) client() *kubernetes.Clientset {
 // output runs a program to its end.
 func output(t testing.TB, path string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	return outputWithin(t, 30*time.Second, path, args...)
+}
+
+func outputWithin(t testing.TB, limit time.Duration, path string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	var out, errs bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"sync"
 
 	"github.com/tidwall/btree"
 
@@ -82,8 +85,107 @@ func (w *Watcher) pollHistory() ([]*Event, error) {
 	}
 }
 
-// past reads a stretch, and begins again when the connection to etcd breaks.
+// since returns what a stretch says to who has seen everything up to a revision. Events are shared, their list is not.
+func (s stretch) since(after int64) stretch {
+	n, _ := slices.BinarySearchFunc(s.events, after+1, func(e *Event, rev int64) int { return cmp.Compare(e.Rev, rev) })
+	return stretch{events: slices.Clone(s.events[n:]), rev: max(s.rev, after)}
+}
+
+// pastReadings are the stretches of a view that are being read, each for all watchers whom it serves: after a server has stopped, or a control plane
+// has moved, all that it had come at once, and etcd looks at everything between their revisions and now for each reading anew.
+type pastReadings struct {
+	mu  sync.Mutex
+	all []*pastReading // guarded by mu
+}
+
+// pastReading is a stretch that is being read.
+type pastReading struct {
+	of      pastKeys
+	after   int64
+	cancel  context.CancelFunc
+	readers int           // that wait for it; guarded by pastReadings.mu
+	done    chan struct{} // closed when stretch is there
+	stretch stretch
+}
+
+// pastKeys is what is read.
+type pastKeys struct {
+	prefix        string
+	exact, beyond bool
+}
+
+// join returns a reading that serves a watcher, which must leave it. It is begun if there is none, or with alone; nil: the store has stopped.
+func (v *View) join(o WatchOptions, after int64, alone bool) *pastReading {
+	of := pastKeys{o.Prefix, o.Exact, o.Beyond}
+	v.readings.mu.Lock()
+	defer v.readings.mu.Unlock()
+	if !alone {
+		for _, r := range v.readings.all {
+			if r.of == of && r.after <= after {
+				r.readers++
+				return r
+			}
+		}
+	}
+	r := &pastReading{of: of, after: after, readers: 1, done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(v.store.tasks.ctx)
+	r.cancel = cancel
+	started := v.store.tasks.start(func(context.Context) {
+		defer close(r.done)
+		defer v.ends(r)
+		r.stretch = v.pastFor(ctx, o, after)
+	})
+	if !started {
+		cancel()
+		return nil
+	}
+	v.readings.all = append(v.readings.all, r)
+	return r
+}
+
+// ends has nobody join a reading any more.
+func (v *View) ends(r *pastReading) {
+	v.readings.mu.Lock()
+	defer v.readings.mu.Unlock()
+	v.readings.all = slices.DeleteFunc(v.readings.all, func(other *pastReading) bool { return other == r })
+}
+
+// leave ends a reading for which nobody waits any more.
+func (v *View) leave(r *pastReading) {
+	v.readings.mu.Lock()
+	defer v.readings.mu.Unlock()
+	if r.readers--; r.readers == 0 {
+		r.cancel()
+		v.readings.all = slices.DeleteFunc(v.readings.all, func(other *pastReading) bool { return other == r })
+	}
+}
+
+// past reads a stretch, together with others who need the same.
 func (v *View) past(ctx context.Context, o WatchOptions, after int64) stretch {
+	for alone := false; ; alone = true {
+		r := v.join(o, after, alone)
+		if r == nil {
+			return stretch{err: context.Canceled}
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			v.leave(r)
+			return stretch{err: ctx.Err()}
+		}
+		v.leave(r)
+		switch {
+		case r.stretch.err == nil:
+			return r.stretch.since(after)
+		case r.after == after:
+			return r.stretch
+		}
+		// What is lost of before may not concern this one.
+	}
+}
+
+// pastFor reads a stretch, and begins again when the connection to etcd breaks.
+func (v *View) pastFor(ctx context.Context, o WatchOptions, after int64) stretch {
 	for {
 		s := v.pastOnce(ctx, o, after)
 		switch {

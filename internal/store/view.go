@@ -42,6 +42,7 @@ type View struct {
 	kind       Kind
 	etcdPrefix string
 	old        pastItems
+	readings   pastReadings
 	counts     counts
 
 	mu sync.Mutex
