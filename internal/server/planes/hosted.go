@@ -285,6 +285,9 @@ func (h *hosted) start(ctx context.Context, p *server.Plane) error {
 	within, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
 	if err := p.Start(within); err != nil {
+		if !h.has(p) { // it was stopped meanwhile, which is no failure to start
+			return errOvertaken
+		}
 		return err
 	}
 	h.mu.Lock()

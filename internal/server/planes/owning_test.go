@@ -332,13 +332,14 @@ func TestFirstObjectsElsewhere(t *testing.T) {
 	for name, gates := range map[string][]string{"same": nil, "other": {"RemoteRequestHeaderUID=false"}} {
 		t.Run(name, func(t *testing.T) {
 			s := startSeveral(t, 1)
-			first, second := s.all[0], s.join(t, gates...)
+			first := s.all[0]
 			first.create(t, "p", PlaneSpec{Server: first.self()})
 			first.must(t, "p", "DELETE", role, "", nil)
 			eventually(t, "its status does not say what its first objects are of", func() bool {
 				var p Plane
 				return first.root.Do(t.Context(), http.MethodGet, planesPath+"/p", "", nil, &p) == nil && p.Status.FirstObjects == first.firstObjects()
 			})
+			second := s.join(t, gates...) // which has not made the plane
 			first.stop()
 			if err := second.over(t, "p").Do(t.Context(), http.MethodGet, role, "", nil, nil); apierrors.IsNotFound(err) != (gates == nil) {
 				t.Errorf("what was deleted: %v", err)
