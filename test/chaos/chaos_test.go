@@ -18,6 +18,7 @@ var (
 	length = flag.Duration("chaos", time.Minute, "how long to break things")
 	pace   = flag.Duration("chaos.pace", 2*time.Second, "the longest time between what is broken and what is broken next")
 	fleet  = flag.Int("chaos.planes", 0, "how many planes TestChaosFleet uses meanwhile; 0: it is not run")
+	spread = flag.Int("chaos.etcds", 0, "in how many further etcds, of one member each, these planes lie as well")
 )
 
 // binary is the program under test: that of the environment, or built now.
@@ -52,7 +53,7 @@ func TestChaosFleet(t *testing.T) {
 	for n := range *fleet {
 		tenants = append(tenants, &tenant{use: little, plane: fmt.Sprint("p", n), first: n % members})
 	}
-	chaos(t, tenants)
+	chaosOn(t, tenants, options{etcds: *spread})
 	var silences []time.Duration
 	for _, of := range tenants {
 		silences = append(silences, of.load.silence())
@@ -66,20 +67,21 @@ func TestChaosFleet(t *testing.T) {
 	}
 }
 
-// chaos uses the servers, or planes of them, while things break.
-func chaos(t *testing.T, tenants []*tenant) {
+func chaos(t *testing.T, tenants []*tenant) { chaosOn(t, tenants, options{}) }
+
+// chaosOn uses the servers, or planes of them, while things break.
+func chaosOn(t *testing.T, tenants []*tenant, o options) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	var planes []string
 	for _, of := range tenants {
 		if of.plane != "" {
-			planes = append(planes, of.plane)
+			o.planes = append(o.planes, of.plane)
 		}
 	}
-	c := newCluster(t, binary(t), options{planes: planes})
+	c := newCluster(t, binary(t), o)
 	watching, stopWatching := context.WithCancel(t.Context())
 	defer stopWatching()
 	working, stopWorking := context.WithCancel(t.Context())
@@ -107,7 +109,7 @@ func chaos(t *testing.T, tenants []*tenant) {
 		of.judge(t, sum)
 	}
 	t.Logf("%v: %v", *length, done)
-	t.Logf("%d planes: %v", len(planes), sum)
+	t.Logf("%d planes: %v", len(c.planes), sum)
 	if sum["operations that succeeded"] < int(length.Seconds()) {
 		t.Error("so few operations prove little")
 	}
@@ -118,11 +120,11 @@ func (c *cluster) breakThings(t *testing.T, r *rand.Rand, until time.Time) count
 	did := counts{}
 	some := func(limit time.Duration) { time.Sleep(200*time.Millisecond + time.Duration(r.Int64N(int64(limit)))) }
 	for time.Now().Before(until) && !t.Failed() {
-		nodes, kind := &c.etcds, "etcd"
+		nodes, kind := append(c.etcds[:], c.others...), "etcd"
 		if r.IntN(2) == 0 {
-			nodes, kind = &c.servers, "server"
+			nodes, kind = c.servers[:], "server"
 		}
-		n := nodes[r.IntN(members)]
+		n := nodes[r.IntN(len(nodes))]
 		switch what := r.IntN(10); {
 		case what < 3:
 			did["kills of a "+kind]++

@@ -83,7 +83,8 @@ func (n *node) cut(t *testing.T, off bool) {
 // cluster is three members of etcd and three servers.
 type cluster struct {
 	etcds, servers [members]*node
-	partitions     bool // processes can be cut off
+	others         []*node // etcds of one member each, in which planes lie
+	partitions     bool    // processes can be cut off
 	dir            string
 	planes         []string // that clients use
 	etcdURLs       []string // of the members, for clients
@@ -119,6 +120,7 @@ func canPartition() string {
 // options are what a cluster has beside servers and members.
 type options struct {
 	planes     []string
+	etcds      int // of one member each, among which and the servers' own the planes are spread
 	serverArgs []string
 	disk       func(name, folder string) // prepares the folder of a process's data; may be nil
 }
@@ -151,6 +153,9 @@ func newCluster(t *testing.T, kanzen string, o options) *cluster {
 		c.etcdURLs = append(c.etcdURLs, "http://"+c.etcds[n].address+":"+etcdPorts[n][0])
 		initial = append(initial, fmt.Sprintf("e%d=http://%s:%s", n, c.etcds[n].address, etcdPorts[n][1]))
 	}
+	for n := range o.etcds {
+		c.addEtcd(t, c.node(t, kanzen, id, subnet, "f", n))
+	}
 	if o.disk != nil {
 		for n := range members {
 			o.disk(c.etcds[n].name, filepath.Join(c.dir, c.etcds[n].name))
@@ -159,15 +164,15 @@ func newCluster(t *testing.T, kanzen string, o options) *cluster {
 	}
 	for n, e := range c.etcds {
 		client, peer := c.etcdURLs[n], "http://"+e.address+":"+etcdPorts[n][1]
-		e.args = []string{"etcd", "--name=" + e.name, "--data-dir=" + filepath.Join(c.dir, e.name), "--log-level=error",
-			"--listen-client-urls=" + client, "--advertise-client-urls=" + client, "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
-			"--initial-cluster=" + strings.Join(initial, ",")}
-		e.start(t)
+		c.startEtcd(t, e, client, peer, strings.Join(initial, ","))
 	}
 	for _, s := range c.servers {
 		s.args = []string{"serve", "--data-dir=" + filepath.Join(c.dir, s.name), "--etcd-servers=" + strings.Join(c.etcdURLs, ","),
 			"--bind-address=" + s.address, "--secure-port=" + c.port(t, "6443"), "--controllers=", "--cluster-key-file=" + key, "-v=2"}
 		s.args = append(s.args, o.serverArgs...)
+		for _, e := range c.others {
+			s.args = append(s.args, "--planes-storage="+e.name+"="+flagOf(e, "--listen-client-urls="))
+		}
 		if len(o.planes) > 0 {
 			s.args = append(s.args, "--planes")
 		}
@@ -178,6 +183,26 @@ func newCluster(t *testing.T, kanzen string, o options) *cluster {
 	}
 	c.makePlanes(t)
 	return c
+}
+
+// addEtcd starts an etcd of one member, in which planes may lie.
+func (c *cluster) addEtcd(t *testing.T, e *node) {
+	client, peer := "http://"+net.JoinHostPort(e.address, c.port(t, "2379")), "http://"+net.JoinHostPort(e.address, c.port(t, "2380"))
+	c.startEtcd(t, e, client, peer, e.name+"="+peer)
+	c.others = append(c.others, e)
+}
+
+// startEtcd starts a member of etcd at its URLs.
+func (c *cluster) startEtcd(t *testing.T, e *node, client, peer, initial string) {
+	e.args = []string{"etcd", "--name=" + e.name, "--data-dir=" + filepath.Join(c.dir, e.name), "--log-level=error",
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client, "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=" + initial}
+	e.start(t)
+}
+
+// flagOf returns the value of a flag that a process was given.
+func flagOf(n *node, flag string) string {
+	return strings.TrimPrefix(n.args[slices.IndexFunc(n.args, func(a string) bool { return strings.HasPrefix(a, flag) })], flag)
 }
 
 // port is a port: the usual one in a network of its own, else a free one.
@@ -201,7 +226,7 @@ func (c *cluster) node(t *testing.T, binary, id, subnet, kind string, number int
 		t.Fatal(err)
 	}
 	if c.partitions {
-		host := map[string]int{"e": 10, "s": 20}[kind] + number
+		host := map[string]int{"e": 10, "s": 20, "f": 30}[kind] + number
 		n.address, n.space, n.link = fmt.Sprint(subnet, host), id+n.name, id+n.name
 		ip(t, "netns", "add", n.space)
 		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", n.space).Run() })
@@ -261,7 +286,11 @@ func (c *cluster) makePlanes(t *testing.T) {
 	}
 	var mu sync.Mutex
 	each(c.planes, func(plane string) {
-		of, err := makePlane(t.Context(), root, plane)
+		class := ""
+		if n := slices.Index(c.planes, plane) % (1 + len(c.others)); n > 0 {
+			class = c.others[n-1].name
+		}
+		of, err := makePlane(t.Context(), root, plane, class)
 		if err != nil {
 			t.Errorf("there is no plane %s: %v", plane, err)
 		}
@@ -287,9 +316,9 @@ func each[T any](many []T, do func(T)) {
 	all.Wait()
 }
 
-// makePlane makes a plane and returns its administrator's credentials.
-func makePlane(ctx context.Context, root *kubernetes.Clientset, plane string) (rest.TLSClientConfig, error) {
-	body := fmt.Sprintf(`{"apiVersion":"planes.kanzen.io/v1","kind":"Plane","metadata":{"name":%q}}`, plane)
+// makePlane makes a plane in a storage class and returns its administrator's credentials.
+func makePlane(ctx context.Context, root *kubernetes.Clientset, plane, class string) (rest.TLSClientConfig, error) {
+	body := fmt.Sprintf(`{"apiVersion":"planes.kanzen.io/v1","kind":"Plane","metadata":{"name":%q},"spec":{"storageClass":%q}}`, plane, class)
 	deadline := time.Now().Add(90 * time.Second)
 	for created := false; ; time.Sleep(100 * time.Millisecond) {
 		if !created {
@@ -316,8 +345,7 @@ func (c *cluster) move(t *testing.T, plane string, to *node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := strings.TrimPrefix(to.args[slices.IndexFunc(to.args, func(a string) bool { return strings.HasPrefix(a, "--secure-port=") })], "--secure-port=")
-	body := fmt.Sprintf(`{"spec":{"server":%q}}`, net.JoinHostPort(to.address, port))
+	body := fmt.Sprintf(`{"spec":{"server":%q}}`, net.JoinHostPort(to.address, flagOf(to, "--secure-port=")))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_ = root.RESTClient().Patch(types.MergePatchType).AbsPath(planesPath + "/" + plane).Body([]byte(body)).Do(ctx).Error()
