@@ -3,6 +3,7 @@ package planes
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -242,9 +243,14 @@ func TestExportTemplate(t *testing.T) {
 	})
 }
 
+var (
+	exportPlanes  = flag.Int("export-planes", 200, "how many planes bind the export of TestExportCost")
+	exportObjects = flag.Int("export-objects", 10, "how many objects each of them has")
+)
+
 // TestExportCost has many planes bind an export by their template, and one informer see their objects, while all of them sleep.
 func TestExportCost(t *testing.T) {
-	many, each := 200, 10
+	many, each := *exportPlanes, *exportObjects
 	if testing.Short() {
 		many = 40
 	}
