@@ -88,7 +88,7 @@ func (w *Watcher) pollHistory() ([]*Event, error) {
 // since returns what a stretch says to who has seen everything up to a revision. Events are shared, their list is not.
 func (s stretch) since(after int64) stretch {
 	n, _ := slices.BinarySearchFunc(s.events, after+1, func(e *Event, rev int64) int { return cmp.Compare(e.Rev, rev) })
-	return stretch{events: slices.Clone(s.events[n:]), rev: max(s.rev, after)}
+	return stretch{events: slices.Clone(s.events[n:]), rev: max(s.rev, after), err: s.err}
 }
 
 // pastReadings are the stretches of a view that are being read, each for all watchers whom it serves: after a server has stopped, or a control plane
@@ -175,12 +175,13 @@ func (v *View) past(ctx context.Context, o WatchOptions, after int64) stretch {
 		}
 		v.leave(r)
 		switch {
-		case r.stretch.err == nil:
-			return r.stretch.since(after)
 		case r.after == after:
-			return r.stretch
+			return r.stretch.since(after)
+		case r.stretch.err == nil && r.stretch.rev > after:
+			return r.stretch.since(after)
 		}
-		// What is lost of before may not concern this one.
+		// It began too long ago: what was lost before does not concern this one, and nobody may be kept from what is newer by others who
+		// read what is old.
 	}
 }
 

@@ -84,6 +84,28 @@ func TestHistoryIsShared(t *testing.T) {
 	}
 }
 
+// Who reads what is long ago, again and again, does not keep others from what is newer.
+func TestHistoryOfOthers(t *testing.T) {
+	s := run(t, memory.New(clock.RealClock{}))
+	s.windowBytes = 1
+	v := s.View(things)
+	var revs []int64
+	for n := range 10 {
+		revs = append(revs, create(t, v, fmt.Sprint(n), "x").Rev)
+	}
+	fresh(t, s)
+	old := &pastReading{after: revs[0], readers: 1, cancel: func() {}, done: make(chan struct{})}
+	for _, old.stretch = range []stretch{{rev: revs[1]}, {err: ErrCompacted}} {
+		v.readings.all = []*pastReading{old}
+		if old.stretch.err == nil {
+			close(old.done)
+		}
+		if got := v.past(t.Context(), WatchOptions{}, revs[5]); got.err != nil || len(got.events) != 4 || got.rev < revs[9] {
+			t.Errorf("behind one that has come to %d, %v: %+v", old.stretch.rev, old.stretch.err, got)
+		}
+	}
+}
+
 // awaitReaders waits until so many wait for one reading of a view's history.
 func awaitReaders(t *testing.T, v *View, want int) {
 	t.Helper()
