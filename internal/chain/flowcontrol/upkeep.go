@@ -86,7 +86,7 @@ func (u *Upkeep) Once(ctx context.Context) error {
 	var levels, schemas []wanted
 	for _, pl := range u.WantedLevels {
 		levels = append(levels, wanted{
-			Object:    pl.DeepCopy(),
+			Object:    pl,
 			mandatory: pl.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt || pl.Name == flowcontrolv1.PriorityLevelConfigurationNameCatchAll,
 			same: func(have engine.Object) bool {
 				return apiequality.Semantic.DeepEqual(limitOf(have.(*flowcontrolv1.PriorityLevelConfiguration), pl), pl.Spec)
@@ -96,7 +96,7 @@ func (u *Upkeep) Once(ctx context.Context) error {
 	}
 	for _, fs := range u.WantedSchemas {
 		schemas = append(schemas, wanted{
-			Object:    fs.DeepCopy(),
+			Object:    fs,
 			mandatory: fs.Name == flowcontrolv1.FlowSchemaNameExempt || fs.Name == flowcontrolv1.FlowSchemaNameCatchAll,
 			same: func(have engine.Object) bool {
 				return apiequality.Semantic.DeepEqual(have.(*flowcontrolv1.FlowSchema).Spec, fs.Spec)
@@ -151,7 +151,7 @@ func limitOf(have, wanted *flowcontrolv1.PriorityLevelConfiguration) flowcontrol
 // ensure creates or corrects a wanted object; have nil: there is none.
 func (u *Upkeep) ensure(ctx context.Context, ep *engine.Endpoint, w *wanted, have engine.Object) error {
 	if have == nil {
-		_, err := u.Client.Managing(producer).Create(ctx, inprocess.Target{Resource: ep.GVR}, w.Object)
+		_, err := u.Client.Managing(producer).Create(ctx, inprocess.Target{Resource: ep.GVR}, w.DeepCopyObject().(engine.Object))
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
