@@ -35,7 +35,7 @@ TEST := $(GO) test $(TEST_FLAGS)
 PROGRAMS := KANZEN=$(CURDIR)/bin/kanzen KUBECTL=$(CURDIR)/bin/kanzen-kubectl
 E2E_FLAGS := $(TEST_FLAGS) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 3) -timeout 25m
 E2E := $(PROGRAMS) $(GO) test $(E2E_FLAGS)
-AGAIN := $(PROGRAMS) $(GO) tool gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-report=$(CURDIR)/bin/again.txt
+AGAIN := $(PROGRAMS) $(GO) tool gotestsum --format standard-quiet --hide-summary=skipped --rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-report=$(CURDIR)/bin/again.txt
 
 # The Go tool is silent while it compiles; -v names each package, which the awk counts on one line.
 PROGRESS = 2>&1 | awk '/^[a-zA-Z0-9_.\/-]+$$/ { n++; if (n % 25 == 0) { printf "  compiled %d packages\r", n; fflush() } next } { print; fflush() } END { if (n) printf "  compiled %d packages\n", n }'

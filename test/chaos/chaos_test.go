@@ -67,6 +67,7 @@ func TestChaosFleet(t *testing.T) {
 	}
 }
 
+// chaos is chaosOn three members of etcd and three servers.
 func chaos(t *testing.T, tenants []*tenant) { chaosOn(t, tenants, options{}) }
 
 // chaosOn uses the servers, or planes of them, while things break.
