@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
 
@@ -97,6 +99,11 @@ func (d *DB) watch(ctx context.Context, w *kv.Watch, deliver kv.Deliver) (again 
 			return false, ctx.Err()
 		}
 		events, rev, failed := in.take(spare)
+		if w.Prev {
+			if err := d.addPrev(ctx, events); err != nil {
+				return false, err
+			}
+		}
 		if rev > 0 {
 			if end, err := pass(events, rev, w, deliver); end || err != nil {
 				return false, err
@@ -107,6 +114,26 @@ func (d *DB) watch(ctx context.Context, w *kv.Watch, deliver kv.Deliver) (again 
 		}
 		spare = emptied(events)
 	}
+}
+
+// addPrev reads what was there before, where etcd has left it out of a change. It does so in the first events of a watch if it has them before it
+// has noted that the watch wants that. What is compacted stays out.
+func (d *DB) addPrev(ctx context.Context, events []kv.Event) error {
+	for n := range events {
+		e := &events[n]
+		if e.Created() || e.Prev.ModRevision > 0 {
+			continue
+		}
+		r, err := d.get(ctx, string(e.Key), clientv3.WithRev(e.Revision()-1))
+		switch err := translated(err); {
+		case errors.Is(err, kv.ErrCompacted):
+		case err != nil:
+			return err
+		case len(r.Kvs) > 0:
+			e.Prev = keyValue(r.Kvs[0])
+		}
+	}
+	return nil
 }
 
 // goneError says that the server of a watch has gone, not that it has refused the watch.
