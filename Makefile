@@ -35,7 +35,13 @@ TEST := $(GO) test $(TEST_FLAGS)
 PROGRAMS := KANZEN=$(CURDIR)/bin/kanzen KUBECTL=$(CURDIR)/bin/kanzen-kubectl
 E2E_FLAGS := $(TEST_FLAGS) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 3) -timeout 25m
 E2E := $(PROGRAMS) $(GO) test $(E2E_FLAGS)
-AGAIN := $(PROGRAMS) $(GO) tool gotestsum --format standard-quiet --hide-summary=skipped --rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-report=$(CURDIR)/bin/again.txt
+# Runs packages (first, words of the shell) with flags of go test (second). They share the machine with each other, and with browsers, etcd and
+# kube-apiserver. If a few fail, each may show alone, once, that it was that, unless it was a data race; bin/again.txt, which is printed, says which did.
+define again
+rm -f $(CURDIR)/bin/again.txt; $(CURDIR)/bin/gotestsum --format standard-quiet --hide-summary=skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
+	--rerun-fails-abort-on-data-race --rerun-fails-run-root-test --rerun-fails-report=$(CURDIR)/bin/again.txt --packages="$(1)" -- $(2); \
+	code=$$?; cat $(CURDIR)/bin/again.txt 2>/dev/null; exit $$code
+endef
 
 # The Go tool is silent while it compiles; -v names each package, which the awk counts on one line.
 PROGRESS = 2>&1 | awk '/^[a-zA-Z0-9_.\/-]+$$/ { n++; if (n % 25 == 0) { printf "  compiled %d packages\r", n; fflush() } next } { print; fflush() } END { if (n) printf "  compiled %d packages\n", n }'
@@ -139,6 +145,9 @@ staticcheck:
 	$(GO) tool staticcheck ./...
 	@for m in $(MODULES); do (cd $$m && echo "staticcheck of $$m" && $(GO) tool -modfile=$(CURDIR)/go.mod staticcheck ./...) || exit 1; done
 
+bin/gotestsum: test/go.mod
+	cd test && $(GO) build $(GOFLAGS_STATIC) -o ../bin/gotestsum gotest.tools/gotestsum
+
 # Tests are vetted by lint.
 unit:
 	$(TEST) ./...
@@ -150,28 +159,27 @@ unit:
 # -short leaves out what has one goroutine, and what measures memory. On a machine that has other things to do, the tests of internal/server
 # take more than the ten minutes that tests have. The detector would sleep for a second at the end of each package.
 race: export GORACE := atexit_sleep_ms=0
-race: build
-	CGO_ENABLED=1 $(TEST) -p $(shell expr $(PROCESSORS) + 1) -race -short -timeout 20m $(RACE)
+race: build bin/gotestsum
+	@export CGO_ENABLED=1; $(call again,$(RACE),$(TEST_FLAGS) -p $(shell expr $(PROCESSORS) + 1) -race -short -timeout 20m)
 	cd testkit && CGO_ENABLED=1 KANZEN=$(CURDIR)/bin/kanzen $(TEST) -p $(PROCESSORS) -race -short ./...
 
 # What race leaves out of unit: other packages, and the tests that -short leaves out or makes shorter. Both together run each package
 # once: a test that passes under the race detector is not run again without it.
 SHORTER = $(shell $(GO) list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' $(RACE) | xargs grep -l 'testing\.Short()')
-unraced:
-	$(TEST) $$($(GO) list ./... | grep -vxF -f <(printf '%s\n' $(RACE)))
+SHORTENED = $(shell awk '/^func / { match($$2, /^[A-Za-z0-9_]+/); name = substr($$2, 1, RLENGTH) } /testing\.Short\(\)/ { print name }' $(SHORTER) | sort -u | paste -sd '|')
+unraced: bin/gotestsum
+	@$(call again,$$($(GO) list ./... | grep -vxF -f <(printf '%s\n' $(RACE)) | paste -sd ' '),$(TEST_FLAGS))
 	cd site && $(TEST) ./...
 	cd web && $(TEST) -count=1 ./...
 	cd release && $(TEST) ./...
 	cd release/kubectl && $(TEST) ./...
-	$(TEST) -run "^($$(awk '/^func / { name = $$2; sub(/\(.*/, "", name) } /testing\.Short\(\)/ { print name }' $(SHORTER) | paste -sd '|'))$$" $(sort $(dir $(SHORTER)))
+	@$(call again,$(sort $(dir $(SHORTER))),$(TEST_FLAGS) -run '^($(SHORTENED))$$')
 
 # All packages of tests run the one binary that was built. The Go tool does not see when that changes: it keeps no results (-count=1).
-# They share the machine with each other, and with browsers, etcd and kube-apiserver. If a few fail, each may show alone, once, that it was
-# that; bin/again.txt, which is printed, says which did.
-e2e: build
+e2e: build bin/gotestsum
 	cd testkit && $(E2E) ./...
 	cd testcontainers && $(TEST) ./...
-	cd test && rm -f ../bin/again.txt && { $(AGAIN) --packages="$$($(GO) list ./... | grep -v $(DEEP:.%=-e %$$) | paste -sd ' ')" -- $(E2E_FLAGS) -skip '$(DEEP_TESTS)'; code=$$?; cat ../bin/again.txt 2>/dev/null; exit $$code; }
+	@export $(PROGRAMS); cd test; $(call again,$$($(GO) list ./... | grep -v $(DEEP:.%=-e %$$) | paste -sd ' '),$(E2E_FLAGS) -skip '$(DEEP_TESTS)')
 
 # What a release's image does in the container engine that docker or podman reaches, and the packages for testcontainers. It needs one of them,
 # skopeo, and npm.
