@@ -36,11 +36,11 @@ PROGRAMS := KANZEN=$(CURDIR)/bin/kanzen KUBECTL=$(CURDIR)/bin/kanzen-kubectl
 E2E_FLAGS := $(TEST_FLAGS) -count=1 -parallel $(shell expr $(PROCESSORS) '*' 3) -timeout 25m
 E2E := $(PROGRAMS) $(GO) test $(E2E_FLAGS)
 # Runs packages (first, words of the shell) with flags of go test (second). They share the machine with each other, and with browsers, etcd and
-# kube-apiserver. If a few fail, each may show alone, once, that it was that, unless it was a data race; bin/again.txt, which is printed, says which did.
+# kube-apiserver. If a few fail, each may show alone, once, that it was that, unless it was a data race; bin/again-*.txt, which is printed, says which did.
 define again
-rm -f $(CURDIR)/bin/again.txt; $(CURDIR)/bin/gotestsum --format standard-quiet --hide-summary=skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
-	--rerun-fails-abort-on-data-race --rerun-fails-run-root-test --rerun-fails-report=$(CURDIR)/bin/again.txt --packages="$(1)" -- $(2); \
-	code=$$?; cat $(CURDIR)/bin/again.txt 2>/dev/null; exit $$code
+rm -f $(CURDIR)/bin/again-$@.txt; $(CURDIR)/bin/gotestsum --format standard-quiet --hide-summary=skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
+	--rerun-fails-abort-on-data-race --rerun-fails-run-root-test --rerun-fails-report=$(CURDIR)/bin/again-$@.txt --packages="$(1)" -- $(2); \
+	code=$$?; cat $(CURDIR)/bin/again-$@.txt 2>/dev/null; exit $$code
 endef
 
 # The Go tool is silent while it compiles; -v names each package, which the awk counts on one line.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/kanzen-io/kanzen/internal/base/logs"
 	"github.com/kanzen-io/kanzen/internal/store/kv"
 )
@@ -102,32 +104,37 @@ const retryAfter = 100 * time.Millisecond
 
 // beginning is the revision after which the store follows the log.
 type beginning struct {
-	mu    sync.Mutex
-	known bool  // guarded by mu
-	rev   int64 // guarded by mu
+	rev    atomic.Pointer[int64] // nil: not known
+	asking *semaphore.Weighted   // one at a time asks for it
 }
 
+func (b *beginning) init() { b.asking = semaphore.NewWeighted(1) }
+
 // begin returns the beginning: the head when it is first asked for. Views are loaded after that, so that they miss nothing, also while the log
-// is not followed yet.
+// is not followed yet. Whoever waits for another's answer goes when its own ctx ends: the log may not answer for long.
 func (s *Store) begin(ctx context.Context) (int64, error) {
 	b := &s.beginning
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.known {
-		head, err := s.db.Head(ctx)
-		if err != nil {
-			return 0, fmt.Errorf("read the newest revision: %w", err)
-		}
-		b.rev, b.known = head, true
+	if rev := b.rev.Load(); rev != nil {
+		return *rev, nil
 	}
-	return b.rev, nil
+	if err := b.asking.Acquire(ctx, 1); err != nil {
+		return 0, fmt.Errorf("wait for the newest revision: %w", err)
+	}
+	defer b.asking.Release(1)
+	if rev := b.rev.Load(); rev != nil {
+		return *rev, nil
+	}
+	head, err := s.db.Head(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the newest revision: %w", err)
+	}
+	b.rev.Store(&head)
+	return head, nil
 }
 
 // beginAnew forgets the beginning, and all views, which may miss events of before the next one.
 func (s *Store) beginAnew() {
-	s.beginning.mu.Lock()
-	s.beginning.known = false
-	s.beginning.mu.Unlock()
+	s.beginning.rev.Store(nil)
 	s.resetViews()
 }
 

@@ -68,6 +68,41 @@ func TestLoadedBeforeFollowed(t *testing.T) {
 	}
 }
 
+// silent is a log that says nothing until who asks it gives up.
+type silent struct {
+	DB
+	asked chan struct{}
+}
+
+func (s *silent) Head(ctx context.Context) (int64, error) {
+	s.asked <- struct{}{}
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+// A store stops while its log does not answer, also if a view was loaded before it is followed.
+func TestStopsWhileTheLogIsSilent(t *testing.T) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			db := &silent{DB: open(t), asked: make(chan struct{}, 10)}
+			s := New(db, Options{Prefix: "/registry/"})
+			v := s.View(things)
+			v.mu.Lock()
+			l := v.loadLocked()
+			v.mu.Unlock()
+			<-db.asked
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			if err := s.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			if <-l.done; !errors.Is(l.err, context.Canceled) {
+				t.Error(l.err)
+			}
+		})
+	}
+}
+
 // Reading a history without events ends too.
 func TestEmptyHistoryEnds(t *testing.T) {
 	for name, open := range openers {

@@ -172,6 +172,7 @@ func newStore(db DB, o Options, common shared) *Store {
 	}
 	s.values.stores = append(s.values.stores, s)
 	s.follow.init()
+	s.beginning.init()
 	s.tasks.init()
 	return s
 }
