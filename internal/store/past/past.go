@@ -132,7 +132,7 @@ func (p *Past) open() (err error) {
 	defer p.broken.Recover(&err)
 	// What a crash takes is read from the log again, which has it for longer than flushEvery. Changes of a kind come everywhere between those that
 	// are there: each compaction writes all of a segment again, so that there are to be few.
-	o := &pebble.Options{DisableWAL: true, FS: p.FS, Lock: p.lock, CacheSize: 2 << 20, MemTableSize: 1 << 20, L0CompactionThreshold: 8,
+	o := &pebble.Options{DisableWAL: true, FS: p.FS, Lock: p.lock, CacheSize: 2 << 20, MemTableSize: 1 << 20, L0CompactionThreshold: 16, L0StopWritesThreshold: 48,
 		FormatMajorVersion: pebble.FormatNewest, Logger: tree.Logger{Log: p.Logger, Broken: p.broken}, EventListener: p.broken.Listener()}
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	if p.tree, err = pebble.Open(p.Dir, o); err != nil {

@@ -228,7 +228,7 @@ type recording struct {
 	ms      int64           // now, or later: times do not go back
 	touched map[string]bool // kinds
 	copied  bool            // from another past: each change has the value before it, or there was none
-	last    lastChange
+	last    *kv.Event
 	err     error
 }
 
@@ -266,36 +266,41 @@ func (r *recording) event(ctx context.Context, e *kv.Event) error {
 	}
 	s.last, s.ended = e.ModRevision, r.now
 	r.touched[kind] = true
-	r.last = lastChange{key: key, rev: e.ModRevision, deleted: true}
-	if !e.Deleted {
-		r.last = lastChangeOf(key, e.ModRevision, e.Value)
-	}
+	r.last = e
 	return nil
 }
 
 // before writes down what a key was when the segment began, unless the segment knows the key. It returns that, if it is known.
 func (r *recording) before(ctx context.Context, s *segment, place []byte, name, key string, e *kv.Event, prev *value) (*value, error) {
 	if prev == nil {
-		if prev, err := r.marked(ctx, s, key, e); prev != nil || err != nil {
-			return prev, err
-		}
-		known, newest, err := r.newest(s, place, name)
-		if known || err != nil {
+		known, newest, err := r.forgotten(ctx, s, place, name, key, e)
+		if known || newest == nil || err != nil { // created, whatever the event says, if it is nil
 			return newest, err
 		}
-		found, err := r.previous(ctx, e)
-		if err != nil {
-			return nil, fmt.Errorf("read what %s was before revision %d: %w", key, e.ModRevision, err)
-		}
-		if found == nil {
-			return nil, nil // it is created, whatever the event says
-		}
-		prev = &value{bytes: found.Value, rev: found.ModRevision}
+		prev = newest
 	}
 	had := s.bytes
 	r.put(s, appendChange(place, name, prev.rev), append(appendEntry(nil, before|whole, 0), prev.bytes...))
 	s.bases += s.bytes - had
 	return &value{bytes: prev.bytes, rev: prev.rev, segment: s.number}, nil
+}
+
+// forgotten returns what a key that is not among the recent ones was before a change, nil if it did not exist, and whether a segment knows it.
+func (r *recording) forgotten(ctx context.Context, s *segment, place []byte, name, key string, e *kv.Event) (known bool, _ *value, err error) {
+	if was, err := r.marked(ctx, s, key, e); was != nil || err != nil {
+		return was != nil && was.segment == s.number, was, err
+	}
+	if known, newest, err := r.newest(s, place, name); known || err != nil {
+		return known, newest, err
+	}
+	found, err := r.previous(ctx, e)
+	if err != nil {
+		return false, nil, fmt.Errorf("read what %s was before revision %d: %w", key, e.ModRevision, err)
+	}
+	if found == nil {
+		return false, nil, nil
+	}
+	return false, &value{bytes: found.Value, rev: found.ModRevision}, nil
 }
 
 // previous returns what a key was before a change; nil: it did not exist.
@@ -313,10 +318,11 @@ func (r *recording) previous(ctx context.Context, e *kv.Event) (found *kv.KeyVal
 	return found, err
 }
 
-// marked reads what a key was from the log, if that costs little and it is known how it is written down; nil: it is not.
+// marked reads what a key was from the log, if it is known how and where it is written down; nil: it is not. If the segment has it, it is read
+// from the log only where that costs little. If an earlier one has it, the segment does not know the key, and the log is asked in any case.
 func (r *recording) marked(ctx context.Context, s *segment, key string, e *kv.Event) (*value, error) {
 	m, ok := r.recent.marks.get(key)
-	if !ok || m.segment != s.number || !r.Near && !r.copied {
+	if !ok || m.segment == s.number && !r.Near && !r.copied {
 		return nil, nil
 	}
 	found, err := r.previous(ctx, e)
@@ -380,11 +386,21 @@ func (r *recording) put(s *segment, key, value []byte) {
 	r.set(key, value)
 }
 
+// lastChange is the batch's last change. Only this one's value is hashed: that costs more than to write the change.
+func (r *recording) lastChange() lastChange {
+	key := strings.TrimPrefix(string(r.last.Key), r.Prefix)
+	if r.last.Deleted {
+		return lastChange{key: key, rev: r.last.ModRevision, deleted: true}
+	}
+	return lastChangeOf(key, r.last.ModRevision, r.last.Value)
+}
+
 // commit ends the batch: everything up to a revision is in it.
 func (r *recording) commit(rev int64) error {
 	if len(r.touched) > 0 {
 		r.set(numbered(timeSpace, r.ms), bytesOf(rev))
-		r.set(lastKey, r.last.bytes())
+		last := r.lastChange()
+		r.set(lastKey, last.bytes())
 	}
 	r.set(reachedKey, bytesOf(rev))
 	for kind := range r.touched {
