@@ -28,7 +28,7 @@ func (p *Past) follow(ctx context.Context) error {
 		defer cancel()
 		recorded <- p.recordAll(ctx, &g)
 	}()
-	err := p.Log.Watch(ctx, kv.Watch{Key: p.Prefix, Prefix: true, From: p.Reached() + 1, Ask: p.ask}, func(events []kv.Event, rev int64) error {
+	err := p.Log.Watch(ctx, kv.Watch{Key: p.Prefix, Prefix: true, From: p.Reached() + 1, Ask: p.ask, Prev: !p.Near}, func(events []kv.Event, rev int64) error {
 		return g.add(ctx, events, rev)
 	})
 	cancel()
@@ -76,7 +76,7 @@ func (g *gathering) add(ctx context.Context, events []kv.Event, rev int64) error
 	g.mu.Lock()
 	g.events, g.rev = append(g.events, events...), rev
 	for n := range events {
-		g.bytes += len(events[n].Key) + len(events[n].Value) + gatherEvent
+		g.bytes += len(events[n].Key) + len(events[n].Value) + len(events[n].Prev.Value) + gatherEvent
 	}
 	full, taken := g.bytes >= gatherMost, g.taken
 	g.mu.Unlock()

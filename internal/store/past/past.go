@@ -25,7 +25,8 @@ type Config struct {
 	// Log is what is followed, and Prefix that of its keys: "/registry/".
 	Log    store.DB
 	Prefix string
-	// Near says that the log is in this process: to read from it costs no more than to read from Dir.
+	// Near says that the log is in this process: to read from it costs no more than to read from Dir. One elsewhere sends along what was before
+	// each change.
 	Near bool
 	// Recent is how many bytes of values are kept in memory, for those that come after them; 0: 8 MiB.
 	Recent int

@@ -227,7 +227,7 @@ type recording struct {
 	now     time.Time
 	ms      int64           // now, or later: times do not go back
 	touched map[string]bool // kinds
-	copied  bool            // from another past: each change has the value before it, or there was none
+	copied  bool            // from another past: a change that has no value before it had none
 	last    *kv.Event
 	err     error
 }
@@ -287,7 +287,7 @@ func (r *recording) before(ctx context.Context, s *segment, place []byte, name, 
 
 // forgotten returns what a key that is not among the recent ones was before a change, nil if it did not exist, and whether a segment knows it.
 func (r *recording) forgotten(ctx context.Context, s *segment, place []byte, name, key string, e *kv.Event) (known bool, _ *value, err error) {
-	if was, err := r.marked(ctx, s, key, e); was != nil || err != nil {
+	if was, err := r.marked(ctx, key, e); was != nil || err != nil {
 		return was != nil && was.segment == s.number, was, err
 	}
 	if known, newest, err := r.newest(s, place, name); known || err != nil {
@@ -303,13 +303,14 @@ func (r *recording) forgotten(ctx context.Context, s *segment, place []byte, nam
 	return false, &value{bytes: found.Value, rev: found.ModRevision}, nil
 }
 
-// previous returns what a key was before a change; nil: it did not exist.
+// previous returns what a key was before a change; nil: it did not exist. A log elsewhere has sent it along. One that is near is asked, because
+// most changes do not need it.
 func (r *recording) previous(ctx context.Context, e *kv.Event) (found *kv.KeyValue, err error) {
+	if e.Prev.ModRevision > 0 {
+		return &e.Prev, nil
+	}
 	if r.copied {
-		if e.Prev.ModRevision > 0 {
-			found = &e.Prev
-		}
-		return found, nil
+		return nil, nil
 	}
 	_, err = r.Log.Range(ctx, kv.Range{Key: string(e.Key), Rev: e.ModRevision - 1}, func(k kv.KeyValue) bool {
 		found = &k
@@ -318,11 +319,11 @@ func (r *recording) previous(ctx context.Context, e *kv.Event) (found *kv.KeyVal
 	return found, err
 }
 
-// marked reads what a key was from the log, if it is known how and where it is written down; nil: it is not. If the segment has it, it is read
-// from the log only where that costs little. If an earlier one has it, the segment does not know the key, and the log is asked in any case.
-func (r *recording) marked(ctx context.Context, s *segment, key string, e *kv.Event) (*value, error) {
+// marked returns what a key was, if it is known how and where it is written down; nil: it is not. If an earlier segment has it, this one does
+// not know the key.
+func (r *recording) marked(ctx context.Context, key string, e *kv.Event) (*value, error) {
 	m, ok := r.recent.marks.get(key)
-	if !ok || m.segment == s.number && !r.Near && !r.copied {
+	if !ok {
 		return nil, nil
 	}
 	found, err := r.previous(ctx, e)
