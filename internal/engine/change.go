@@ -53,7 +53,11 @@ func (w *write) decideMissing(ctx context.Context, ch *change) (*decision, error
 	if w.sub != nil || !ch.create && !w.R.Rules.CreateOnUpdate || w.which.Existing() {
 		return nil, store.ErrNotFound
 	}
-	obj, err := ch.mutate(ctx, w.none(), false)
+	none := w.none()
+	if err := w.sameObject(ch.uid, none); err != nil {
+		return nil, err
+	}
+	obj, err := ch.mutate(ctx, none, false)
 	if err != nil {
 		return nil, err
 	}

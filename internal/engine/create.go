@@ -93,7 +93,7 @@ func (c *call) createVirtual(ctx context.Context, out output, obj Object, option
 
 // createSubresource answers a POST to a subresource (binding, eviction, token).
 func (c *call) createSubresource() error {
-	in, options, err := c.createInput(restrict{protobuf: true, routed: true}, true)
+	in, options, err := c.createInput(restrict{protobuf: true, routed: true, partial: partialKind}, true)
 	if err != nil {
 		return err
 	}
@@ -130,6 +130,9 @@ func (c *call) createSubresource() error {
 		code = int(st.Code)
 	} else {
 		result.GetObjectKind().SetGroupVersionKind(gvk)
+	}
+	if obj, ok := result.(Object); ok && in.out.shape == shapePartial {
+		result = c.partialOf(obj, in.out)
 	}
 	return writeAny(c.w, c.req, code, in.out, result)
 }

@@ -343,7 +343,7 @@ func (c *call) writeObject(code int, out output, obj Object) error {
 func (c *call) restrict() restrict {
 	// A review has no table.
 	table := c.R.Create == nil && (c.sub == nil || c.sub.Rules == nil || c.sub.Table)
-	return restrict{protobuf: c.typed, routed: c.typed, table: table, partial: "PartialObjectMetadata"}
+	return restrict{protobuf: c.typed, routed: c.typed, table: table, partial: partialKind}
 }
 
 // marshalRaw is json.Marshal for values whose encoding cannot fail.

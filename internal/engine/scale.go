@@ -27,7 +27,7 @@ var scaleGVK = autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 
 // restrictScale says what a scale can be answered with. That of a custom resource may be sent in protobuf, but is not answered in it.
 func (c *call) restrictScale() restrict {
-	return restrict{protobuf: c.typed, routed: c.typed, table: true, partial: "PartialObjectMetadata"}
+	return restrict{protobuf: c.typed, routed: c.typed, table: true, partial: partialKind}
 }
 
 // scaleOf is the scale of an object.

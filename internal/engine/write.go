@@ -70,12 +70,17 @@ func (w *write) sameObject(uid string, old Object) error {
 }
 
 func (w *write) otherObject(uid string, old Object) error {
+	return w.notMeant("UID", uid, string(old.GetUID()))
+}
+
+// notMeant is the error of a write that names what the stored object must have, but has not.
+func (w *write) notMeant(what, asked, has string) error {
 	key := w.view.Shown(w.key(w.name))
 	if w.dryRun { // upstream's storage for these does not know the prefix of all keys
 		key = "/" + w.view.Below(w.key(w.name))
 	}
 	return apierrors.NewConflict(w.gr(), w.name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: "+
-		"Precondition failed: UID in precondition: %s, UID in object meta: %s", key, uid, old.GetUID()))
+		"Precondition failed: %[2]s in precondition: %[3]s, %[2]s in object meta: %[4]s", key, what, asked, has))
 }
 
 // meant refuses a write that is meant for another object than the stored one,
@@ -84,6 +89,8 @@ func (w *write) meant(old Object) error {
 	switch {
 	case w.which.OtherUID(old):
 		return w.otherObject(string(w.which.UID()), old)
+	case w.which.Changed(old) && !w.which.Existing():
+		return w.notMeant("ResourceVersion", w.which.Revision(), old.GetResourceVersion())
 	case w.which.Changed(old):
 		return apierrors.NewConflict(w.gr(), w.name, errLock)
 	}

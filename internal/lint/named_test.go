@@ -16,7 +16,6 @@ var named = map[string]string{
 	"internal/server/controlplane/storageversions.go":                 "this server's part is added to whatever is there",
 	"internal/server/controlplane/authinfo.go":                        "this server's values are added to whatever is there",
 	"internal/api/peers/leases.go":                                    "the lease belongs to the name of the server",
-	"internal/api/builtin/core/binding.go":                            "the client names the pod, by its UID if it wants",
 	"internal/api/crd/controller.go":                                  "a custom resource that cannot be read has no UID",
 	"internal/controllers/kubernetesservice/leases.go":                "the lease belongs to the address",
 	"internal/controllers/kubernetesservice/objects.go":               "the objects belong to the name",

@@ -45,6 +45,11 @@ func Named(namespace, name string) Which {
 	return Which{namespace: namespace, name: name, by: byName}
 }
 
+// NamedIf is whatever object has a name at the time of the write, if it has the UID and the revision that a client names; "" is any.
+func NamedIf(namespace, name string, uid types.UID, revision string) Which {
+	return Which{namespace: namespace, name: name, by: byName, uid: uid, revision: revision}
+}
+
 // Namespace returns the namespace of the object.
 func (w Which) Namespace() string { return w.namespace }
 
@@ -66,15 +71,20 @@ func (w Which) Err() error {
 }
 
 // OtherUID reports whether an object is another one than what is meant.
-func (w Which) OtherUID(obj metav1.Object) bool { return w.Existing() && obj.GetUID() != w.uid }
+func (w Which) OtherUID(obj metav1.Object) bool {
+	return (w.Existing() || w.uid != "") && obj.GetUID() != w.uid
+}
 
 // Changed reports whether an object has changed, and must not have.
 func (w Which) Changed(obj metav1.Object) bool {
-	return w.by == byRevision && obj.GetResourceVersion() != w.revision
+	return w.revision != "" && obj.GetResourceVersion() != w.revision
 }
 
 // UID returns the UID that the object must have; "": any.
 func (w Which) UID() types.UID { return w.uid }
+
+// Revision returns the revision that the object must have; "": any.
+func (w Which) Revision() string { return w.revision }
 
 // Delete adds what must be true of the object to the options of its deletion, unless they say it; nil are the default
 // options.
@@ -83,16 +93,17 @@ func (w Which) Delete(options *metav1.DeleteOptions) *metav1.DeleteOptions {
 	if options != nil {
 		options.DeepCopyInto(out)
 	}
-	if !w.Existing() {
+	uid := w.Existing() || w.uid != ""
+	if !uid && w.revision == "" {
 		return out
 	}
 	if out.Preconditions == nil {
 		out.Preconditions = &metav1.Preconditions{}
 	}
-	if out.Preconditions.UID == nil {
+	if uid && out.Preconditions.UID == nil {
 		out.Preconditions.UID = &w.uid
 	}
-	if w.by == byRevision && out.Preconditions.ResourceVersion == nil {
+	if w.revision != "" && out.Preconditions.ResourceVersion == nil {
 		out.Preconditions.ResourceVersion = &w.revision
 	}
 	return out

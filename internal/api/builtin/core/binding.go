@@ -27,6 +27,7 @@ func bindings(d Deps) *engine.Resource {
 		Versions:   only(engine.VersionOf[corev1.Binding, metav1.Status](v1, nil)),
 		Verbs:      []string{"create"},
 		Create: func(ctx context.Context, obj engine.Object, options *metav1.CreateOptions) (engine.Object, error) {
+			obj.SetUID("") // only the subresource looks at it
 			_, err := bind(ctx, obj.GetName(), obj, options)
 			return nil, err
 		},
@@ -47,7 +48,8 @@ func bindPod(d Deps) func(context.Context, string, engine.Object, *metav1.Create
 			return nil, errs.ToAggregate()
 		}
 		// The binding itself says which pod it is meant for, if its author wants that.
-		_, err := d.Objects.Update(ctx, corev1.Resource("pods"), request.Named(namespaceOf(ctx, b), name), isDryRun(options.DryRun), func(obj engine.Object) error {
+		which := request.NamedIf(namespaceOf(ctx, b), name, b.UID, b.ResourceVersion)
+		_, err := d.Objects.Update(ctx, corev1.Resource("pods"), which, isDryRun(options.DryRun), func(obj engine.Object) error {
 			return assign(obj.(*corev1.Pod), b, d)
 		})
 		if err != nil {
@@ -72,10 +74,6 @@ func assign(p *corev1.Pod, b *corev1.Binding, d Deps) error {
 		return apierrors.NewConflict(corev1.Resource("pods/binding"), p.Name, fmt.Errorf(format, args...))
 	}
 	switch {
-	case b.UID != "" && b.UID != p.UID:
-		return conflict("the UID in the binding, %s, is not the pod's, %s", b.UID, p.UID)
-	case b.ResourceVersion != "" && b.ResourceVersion != p.ResourceVersion:
-		return conflict("the resourceVersion in the binding, %s, is not the pod's, %s", b.ResourceVersion, p.ResourceVersion)
 	case p.DeletionTimestamp != nil:
 		return conflict("pod %s is being deleted, cannot be assigned to a host", p.Name)
 	case p.Spec.NodeName != "":
