@@ -21,7 +21,7 @@ var figures = []struct{ says, source, pattern string }{
 	{"the median of a request went from %s to %s ms under a flood of writes ", "benchmarks/planes.md", `(?s)a request to one plane, alone \| median ([\d.]+ ms).*flood another plane with [a-z, ]* \| median [\d.]+, [\d.]+, ([\d.]+), [\d.]+, [\d.]+ ms;`},
 	{"A new data directory takes %s with etcd and %s with Pebble", "engines.md", `a new data directory \| (\d+ MB) \| (\d+ MB) `},
 	{"beyond etcd's %s ", "engines.md", `2 GiB unless set, (\d+ GiB) at most`},
-	{"the first list of %s ConfigMaps takes %s and %s.", "engines.md", `(?s)A server with ([\d,]+) ConfigMaps .* takes (\d+ s) and ([\d.]+ GiB) `},
+	{"the first list of %s ConfigMaps takes %s and %s.", "engines.md", `(?s)A server with ([\d,]+) ConfigMaps .* takes ([\d.]+ s) and ([\d.]+ GiB) `},
 	{"a Deployment of %s replicas rolls to another image | %s | %s |", "beside-kubernetes.md",
 		`(?s)a Deployment of (\d+) replicas becomes.*it rolls to another image \| ([\d.]+ s) \| ([\d.]+ s) `},
 	{"The largest had %s simulated nodes", "scale.md", `checked with up to ([\d,]+) simulated nodes`},

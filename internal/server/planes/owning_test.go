@@ -399,7 +399,7 @@ func TestWatchEnds(t *testing.T) {
 	g.delete(t, "one", nil)
 	select {
 	case c := <-code:
-		if c != http.StatusOK {
+		if c != http.StatusOK && c != http.StatusGatewayTimeout { // it may have been about to begin
 			t.Error(c)
 		}
 	case <-time.After(time.Minute):
