@@ -72,7 +72,8 @@ type Past struct {
 	started  int64 // the one after which they were recorded since Run began
 	moved    chan struct{}
 	kinds    map[string]*kept
-	lastTime int64 // milliseconds of the last entry in timeSpace
+	newest   uint32 // the number of the newest segment of all kinds
+	lastTime int64  // milliseconds of the last entry in timeSpace
 	recent   *recent
 }
 

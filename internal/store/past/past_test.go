@@ -814,3 +814,37 @@ func processorTime() int64 {
 	}
 	return t.Nano()
 }
+
+// A kind of which everything was dropped begins again with a segment of its own, which knows no key, also none that is remembered.
+func TestAfterEverythingWasDropped(t *testing.T) {
+	for _, recent := range []int{1 << 20, 1} {
+		f := &followed{t: t, files: vfs.NewMem(), dir: "past", bytes: 1 << 20, near: true, recent: recent}
+		f.begin()
+		put := func(name string, n int) int64 {
+			value := fmt.Sprintf(`{"padding":%q,"n":%d}`, strings.Repeat("abc ", 200), n)
+			if _, err := f.log.Commit(t.Context(), kv.Txn{Then: []kv.Op{{Key: prefix + "pods/a/" + name, Value: []byte(value)}}}); err != nil {
+				t.Fatal(err)
+			}
+			return f.reached()
+		}
+		put("x", 1)
+		put("x", 2)
+		put("y", 1) // with recent 1, x is not remembered
+		f.clock.Step(25 * time.Hour)
+		for f.Size() > 0 {
+			f.clock.Step(time.Minute)
+			time.Sleep(time.Millisecond)
+		}
+		rev := put("x", 3)
+		for _, at := range []int64{rev - 1, rev} {
+			r := kv.Range{Key: prefix + "pods/a/x", Rev: at}
+			if is, want := list(t, f, r), list(t, f.log.DB, r); is != want {
+				t.Errorf("recent %d, at %d: %s\nwant %s", recent, at, is, want)
+			}
+		}
+		w := kv.Watch{Key: prefix + "pods/", Prefix: true, From: rev, Until: rev, Prev: true}
+		if is, want := events(t, f, w), events(t, f.log.DB, w); is != want {
+			t.Errorf("recent %d: %s\nwant %s", recent, is, want)
+		}
+	}
+}

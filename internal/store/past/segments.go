@@ -71,7 +71,8 @@ func (p *Past) loadKinds() error {
 	for it.First(); it.Valid(); it.Next() {
 		kind, number, ok := strings.Cut(string(it.Key()[1:]), "\x00")
 		if k := p.kinds[kind]; ok && k != nil && len(number) == 4 {
-			k.segments = append(k.segments, readSegment(binary.BigEndian.Uint32([]byte(number)), it.Value()))
+			s := readSegment(binary.BigEndian.Uint32([]byte(number)), it.Value())
+			k.segments, p.newest = append(k.segments, s), max(p.newest, s.number)
 		}
 	}
 	return errors.Join(it.Error(), it.Close())
@@ -113,10 +114,9 @@ func (p *Past) current(b *pebble.Batch, kind string, rev int64, now time.Time) (
 			return s, nil
 		}
 	}
-	next := segment{first: rev, begun: now}
-	if n := len(k.segments); n > 0 {
-		next.number = k.segments[n-1].number + 1
-	}
+	// No number comes twice, also if everything of a kind was dropped: by it the recent values know which segment has them.
+	p.newest++
+	next := segment{number: p.newest, first: rev, begun: now}
 	k.segments = append(k.segments[:len(k.segments):len(k.segments)], next) // readers have the slice
 	return &k.segments[len(k.segments)-1], nil
 }
