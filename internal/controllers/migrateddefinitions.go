@@ -8,8 +8,10 @@ import (
 	migrationv1 "k8s.io/api/storagemigration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	"github.com/kanzen-io/kanzen/internal/api/catalog"
 	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/inprocess"
 	"github.com/kanzen-io/kanzen/internal/request"
@@ -69,6 +71,17 @@ func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 		}
 	}
 	return "" // validation has rejected that
+}
+
+// served says whether this server stores the objects of a definition, if there is one, in its storage version already: it takes up a change some
+// milliseconds later, and what is written until then would be stored as before.
+func (d *migratedDefinitions) served(ctx context.Context, m *migration, now *catalog.Catalog) (bool, error) {
+	crd, ok, err := d.of(ctx, m)
+	if !ok {
+		return err == nil, err
+	}
+	r := now.Resource(schema.GroupResource(m.Spec.Resource))
+	return r == nil || r.Storage == storageVersion(crd), nil
 }
 
 // of returns the definition of the resource that is migrated; ok is false if there is none.

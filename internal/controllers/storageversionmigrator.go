@@ -65,6 +65,8 @@ const (
 	unknownFor = time.Minute
 	// unknownPause is the pause between looks for such a resource.
 	unknownPause = 5 * time.Second
+	// definitionPause is that between looks for a definition that has just changed.
+	definitionPause = 50 * time.Millisecond
 )
 
 // follow queues the resources whose migrations change.
@@ -151,7 +153,11 @@ func (m *migrator) advance(ctx context.Context, o *migration) (again time.Durati
 		return 0, m.fail(ctx, o, "resource does not exist in discovery")
 	case !k.Can(needed...):
 		return 0, m.fail(ctx, o, fmt.Sprintf("resource %q does not support discovery operations: %v", k.GroupVersionResource.String(), needed))
-	case o.Status.ResourceVersion == "":
+	}
+	if ok, err := m.definitions.served(ctx, o, m.Catalog.Now()); err != nil || !ok {
+		return definitionPause, err
+	}
+	if o.Status.ResourceVersion == "" {
 		return 0, m.setRevision(ctx, o, k)
 	}
 	return 0, m.migrate(ctx, o, k)
