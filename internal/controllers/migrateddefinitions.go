@@ -74,14 +74,14 @@ func storageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 }
 
 // served says whether this server stores the objects of a definition, if there is one, in its storage version already: it takes up a change some
-// milliseconds later, and what is written until then would be stored as before.
+// milliseconds later, and what is written until then would be stored as before. A built-in resource of the definition's name is served instead of it.
 func (d *migratedDefinitions) served(ctx context.Context, m *migration, now *catalog.Catalog) (bool, error) {
 	crd, ok, err := d.of(ctx, m)
 	if !ok {
 		return err == nil, err
 	}
 	r := now.Resource(schema.GroupResource(m.Spec.Resource))
-	return r == nil || r.Storage == storageVersion(crd), nil
+	return r == nil || !r.Custom || r.Storage == storageVersion(crd), nil
 }
 
 // of returns the definition of the resource that is migrated; ok is false if there is none.

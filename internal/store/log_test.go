@@ -36,6 +36,13 @@ func TestWaitForRevisionsOutsideThePrefix(t *testing.T) {
 	}
 }
 
+// startLoad begins to load a view.
+func (v *View) startLoad() *load {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.loadLocked()
+}
+
 // A view that was loaded before the log is followed is not loaded again, and misses nothing.
 func TestLoadedBeforeFollowed(t *testing.T) {
 	for name, open := range openers {
@@ -44,9 +51,7 @@ func TestLoadedBeforeFollowed(t *testing.T) {
 			put(t, db, "/registry/things/a", "1")
 			s := New(db, Options{Prefix: "/registry/"})
 			v := s.View(things)
-			v.mu.Lock()
-			l := v.loadLocked()
-			v.mu.Unlock()
+			l := v.startLoad()
 			<-l.done
 			if l.err != nil {
 				t.Fatal(l.err)
@@ -87,9 +92,7 @@ func TestStopsWhileTheLogIsSilent(t *testing.T) {
 			db := &silent{DB: open(t), asked: make(chan struct{}, 10)}
 			s := New(db, Options{Prefix: "/registry/"})
 			v := s.View(things)
-			v.mu.Lock()
-			l := v.loadLocked()
-			v.mu.Unlock()
+			l := v.startLoad()
 			<-db.asked
 			ctx, stop := context.WithCancel(t.Context())
 			stop()
