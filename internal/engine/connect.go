@@ -58,7 +58,13 @@ func (c *call) admitConnect() (runtime.Object, error) {
 	a := c.attributes(ctx, admission.Connect, nil, nil, nil)
 	a.Kind, a.Object = c.subKind(), options
 	options.GetObjectKind().SetGroupVersionKind(a.Kind)
-	return admitted[runtime.Object](ctx, c.e.Admit, a)
+	if err := c.e.Admit.Admit(ctx, a); err != nil {
+		return nil, err
+	}
+	if err := c.e.Admit.Validate(ctx, a); err != nil {
+		return nil, err
+	}
+	return a.Object, nil
 }
 
 // behind returns the path after the subresource, with its slashes.

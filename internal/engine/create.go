@@ -2,12 +2,13 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kanzen-io/kanzen/internal/engine/admission"
@@ -73,11 +74,14 @@ func (c *call) createVirtual(ctx context.Context, out output, obj Object, option
 	c.dryRun = admission.IsDryRun(options.DryRun)
 	a := c.attributes(ctx, admission.Create, obj, nil, options)
 	a.Name = obj.GetName()
-	obj, err := admitted[Object](ctx, c.e.Admit, a)
+	obj, err := c.mutating(ctx, a, obj)
 	if err != nil {
 		return err
 	}
-	obj, err = c.R.Create(ctx, obj, options)
+	check := c.check(a)
+	if obj, err = c.R.Create(ctx, obj, check.ask, options); err == nil {
+		err = check.asked()
+	}
 	if err != nil {
 		return c.storeError(err, a.Name)
 	}
@@ -113,10 +117,14 @@ func (c *call) createSubresource() error {
 	c.dryRun = admission.IsDryRun(options.DryRun)
 	a := c.attributes(ctx, admission.Create, obj, nil, options)
 	a.Kind = gvk
-	if obj, err = admitted[Object](ctx, c.e.Admit, a); err != nil {
+	if obj, err = c.mutating(ctx, a, obj); err != nil {
 		return err
 	}
-	result, err := c.sub.Create(ctx, c.name, obj, options)
+	check := c.check(a)
+	result, err := c.sub.Create(ctx, c.name, obj, check.ask, options)
+	if err == nil {
+		err = check.asked()
+	}
 	if err != nil {
 		return c.storeError(err, c.name)
 	}
@@ -152,19 +160,25 @@ func subKind(s *Subresource, of schema.GroupVersionKind) schema.GroupVersionKind
 	return gvk
 }
 
-// admitted passes an object that will not be stored through admission, and
-// returns it as plugins have changed it.
-func admitted[T runtime.Object](ctx context.Context, chain Admission, a *admission.Attributes) (T, error) {
-	var none T
-	if err := chain.Admit(ctx, a); err != nil {
-		return none, err
+// check asks admission's validation about an object that will not be stored, when who answers says that it is ready for that.
+func (c *call) check(a *admission.Attributes) *checking { return &checking{admission: c.e.Admit, a: a} }
+
+type checking struct {
+	admission Admission
+	a         *admission.Attributes
+	done      bool
+}
+
+// ask is a Check.
+func (k *checking) ask(ctx context.Context, obj Object) error {
+	k.a.Object, k.done = obj, true
+	return k.admission.Validate(ctx, k.a)
+}
+
+// asked is an error if an answer was given without asking.
+func (k *checking) asked() error {
+	if !k.done {
+		return apierrors.NewInternalError(fmt.Errorf("nobody has asked admission about %s", k.a.Kind))
 	}
-	if err := chain.Validate(ctx, a); err != nil {
-		return none, err
-	}
-	obj, ok := a.Object.(T)
-	if !ok {
-		return none, admission.WrongType(a)
-	}
-	return obj, nil
+	return nil
 }

@@ -235,7 +235,10 @@ func pods() *Resource {
 		Versions: []*Version{{GroupVersion: corev1.SchemeGroupVersion, New: func() Object { return &corev1.Pod{} }, NewList: func() runtime.Object { return &corev1.PodList{} }, Default: defaultPod}},
 		Subresources: []*Subresource{
 			{Name: "binding", Verbs: []string{"create"}, Kind: schema.GroupVersionKind{Kind: "Binding"}, Alike: []schema.GroupVersion{{Version: "v1beta1"}}, New: func() Object { return &corev1.Binding{} },
-				Create: func(_ context.Context, name string, body Object, _ *metav1.CreateOptions) (runtime.Object, error) {
+				Create: func(ctx context.Context, name string, body Object, check Check, _ *metav1.CreateOptions) (runtime.Object, error) {
+					if err := check(ctx, body); err != nil {
+						return nil, err
+					}
 					if name == "gone" {
 						return nil, store.ErrNotFound
 					}
@@ -285,7 +288,10 @@ func reviews() *Resource {
 	return &Resource{
 		Plural: "subjectaccessreviews", Kind: "SubjectAccessReview", Hub: gv, Verbs: []string{"create"},
 		Versions: []*Version{{GroupVersion: gv, New: func() Object { return &authorizationv1.SubjectAccessReview{} }}},
-		Create: func(_ context.Context, obj Object, _ *metav1.CreateOptions) (Object, error) {
+		Create: func(ctx context.Context, obj Object, check Check, _ *metav1.CreateOptions) (Object, error) {
+			if err := check(ctx, obj); err != nil {
+				return nil, err
+			}
 			r := obj.(*authorizationv1.SubjectAccessReview)
 			switch r.Spec.User {
 			case "":

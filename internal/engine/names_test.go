@@ -15,7 +15,7 @@ func TestKinds(t *testing.T) {
 	plain := &Resource{Plural: "gadgets", Kind: "Gadget", Versions: versions}
 	odd := &Resource{Plural: "gadgets", Singular: "g", Kind: "Gadget", Prefix: "old/gadgets", Hub: old, Versions: versions}
 	review := &Resource{Plural: "reviews", Kind: "Review", Versions: versions,
-		Create: func(context.Context, Object, *metav1.CreateOptions) (Object, error) { return nil, nil }}
+		Create: func(context.Context, Object, Check, *metav1.CreateOptions) (Object, error) { return nil, nil }}
 	Kinds(plain, odd, review)
 	for _, c := range []struct {
 		r                *Resource

@@ -108,7 +108,7 @@ type Resource struct {
 
 	// Create serves POST of a virtual resource (a review). Its result is the
 	// answer, or a Status of success if it is nil; nothing is stored.
-	Create func(ctx context.Context, obj Object, options *metav1.CreateOptions) (Object, error)
+	Create func(ctx context.Context, obj Object, check Check, options *metav1.CreateOptions) (Object, error)
 	// Get and List serve a virtual resource that is computed. List gives the objects that come after the one of a page's
 	// token, in an order in which pages follow one another.
 	Get  func(ctx context.Context, name string) (Object, error)
@@ -304,7 +304,7 @@ type Subresource struct {
 	// Scale makes it a scale.
 	Scale *Scale
 	// Create answers POST (eviction, binding, token). New makes the empty body.
-	Create func(ctx context.Context, name string, body Object, options *metav1.CreateOptions) (runtime.Object, error)
+	Create func(ctx context.Context, name string, body Object, check Check, options *metav1.CreateOptions) (runtime.Object, error)
 	// Connect marks a stream or proxy to a kubelet, pod or service: the value
 	// is the method of access ("exec", "log", ...).
 	Connect string
@@ -488,9 +488,16 @@ var (
 	ResetSpecAndMetadata = ResetFields([]string{"metadata"}, []string{"spec"})
 )
 
+// Check is admission's validation of what a client creates without storing it. Who answers calls it once, before anything is done: when the
+// object is known to be well-formed, and completed.
+type Check func(ctx context.Context, obj Object) error
+
 // Answer adapts a typed func that answers a review for Resource.Create.
-func Answer[T Object](f func(ctx context.Context, in T) (T, error)) func(ctx context.Context, obj Object, _ *metav1.CreateOptions) (Object, error) {
-	return func(ctx context.Context, obj Object, _ *metav1.CreateOptions) (Object, error) {
+func Answer[T Object](f func(ctx context.Context, in T) (T, error)) func(ctx context.Context, obj Object, check Check, _ *metav1.CreateOptions) (Object, error) {
+	return func(ctx context.Context, obj Object, check Check, _ *metav1.CreateOptions) (Object, error) {
+		if err := check(ctx, obj); err != nil {
+			return nil, err
+		}
 		out, err := f(ctx, obj.(T))
 		if err != nil {
 			return nil, err

@@ -11,7 +11,7 @@ import (
 func TestFoundBySequences(t *testing.T) {
 	t.Parallel()
 	admin := withCustom(t).Config().Transport
-	const ns = "/api/v1/namespaces/ns1/"
+	const ns, registration = "/api/v1/namespaces/ns1/", "/apis/admissionregistration.k8s.io/v1/"
 	const configMap = `{"metadata":{"name":"a","generateName":"a-"}}`
 	const event = `{"metadata":{"name":"e"},"eventTime":"2020-01-01T00:00:00.000000Z","action":"a","reason":"r","reportingController":"x.y/z","type":"Normal","regarding":{"kind":"Pod","namespace":"other"}}`
 	for _, c := range []struct {
@@ -44,6 +44,23 @@ func TestFoundBySequences(t *testing.T) {
 		// A container with claims is resized as others are.
 		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"q"},"spec":{"automountServiceAccountToken":false,"resourceClaims":[{"name":"g","resourceClaimName":"x"}],"containers":[{"name":"c","image":"i","resources":{"claims":[{"name":"g"}],"requests":{"cpu":"1"}}}]}}`, 201, "", ""},
 		{"PATCH", ns + "pods/q/resize", "application/strategic-merge-patch+json", `{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}]}}`, 200, `"cpu":"2"`, ""},
+		// A policy that changes objects has nothing to say about deletions, also if it matches all operations.
+		{"POST", registration + "mutatingadmissionpolicies", "application/json", `{"metadata":{"name":"m"},"spec":{"failurePolicy":"Fail","reinvocationPolicy":"Never",
+			"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["configmaps"]}]},"matchConditions":[{"name":"c","expression":"object.metadata.name == 'm'"}],
+			"mutations":[{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{data: {'changed': 'yes'}}"}}]}}`, 201, "", ""},
+		{"POST", registration + "mutatingadmissionpolicybindings", "application/json", `{"metadata":{"name":"m"},"spec":{"policyName":"m"}}`, 201, "", ""},
+		{"POST", ns + "configmaps", "application/json", `{"metadata":{"name":"m"}}`, 201, `"changed":"yes"`, ""},
+		{"DELETE", ns + "configmaps/m", "", "", 200, "", "denied"},
+		// Admission sees a request for a token when it is complete, and not before the account is known to exist.
+		{"POST", registration + "validatingadmissionpolicies", "application/json", `{"metadata":{"name":"t"},"spec":{
+			"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["serviceaccounts/token"]}]},
+			"validations":[{"expression":"size(object.spec.audiences) == 1 && object.metadata.name == request.name && object.spec.expirationSeconds > 700"}]}}`, 201, "", ""},
+		{"POST", registration + "validatingadmissionpolicybindings", "application/json", `{"metadata":{"name":"t"},"spec":{"policyName":"t","validationActions":["Deny"]}}`, 201, "", ""},
+		{"POST", ns + "serviceaccounts", "application/json", `{"metadata":{"name":"sa"}}`, 201, "", ""},
+		{"POST", ns + "serviceaccounts/sa/token", "application/json", `{"spec":{}}`, 201, `"token":"ey`, ""},
+		{"POST", ns + "serviceaccounts/sa/token", "application/json", `{"spec":{"expirationSeconds":600}}`, 422, "denied", ""},
+		{"POST", ns + "serviceaccounts/sa/token", "application/json", `{"spec":{"expirationSeconds":10}}`, 422, "may not specify a duration less than 10 minutes", "denied"},
+		{"POST", ns + "serviceaccounts/none/token", "application/json", `{"spec":{"expirationSeconds":600}}`, 404, "", "denied"},
 	} {
 		code, body := said(t, admin, c.method, c.path, c.contentType, c.body)
 		if code != c.code || !strings.Contains(body, c.says) || c.never != "" && strings.Contains(body, c.never) {

@@ -116,7 +116,10 @@ func Resources(d Deps) []*engine.Resource {
 		Plural: "bundles", Singular: "bundle", Kind: "Bundle", Hub: v1.GroupVersion(), Verbs: []string{"create"},
 		Secret:   true, // there may be secrets in it, which refusals quote
 		Versions: []*engine.Version{engine.VersionOf[v1.Bundle, v1.BundleList](v1.GroupVersion(), nil)},
-		Create: func(ctx context.Context, obj engine.Object, o *metav1.CreateOptions) (engine.Object, error) {
+		Create: func(ctx context.Context, obj engine.Object, check engine.Check, o *metav1.CreateOptions) (engine.Object, error) {
+			if err := check(ctx, obj); err != nil {
+				return nil, err
+			}
 			return d.create(ctx, obj.(*v1.Bundle), o)
 		},
 	}}

@@ -15,6 +15,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/bundle"
 	v1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
 )
@@ -66,7 +67,7 @@ func TestConsequencesAtATime(t *testing.T) {
 		i := v1.Item{}
 		i.Object.Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`)
 		b.Spec.Items = []v1.Item{i}
-		_, err := r.Create(ctx, b, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := r.Create(ctx, b, allowed, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
 	var asking sync.WaitGroup
@@ -87,3 +88,5 @@ func TestConsequencesAtATime(t *testing.T) {
 	close(done)
 	asking.Wait()
 }
+
+func allowed(context.Context, engine.Object) error { return nil }

@@ -166,7 +166,10 @@ func (h *History) Resources(objects *catalog.Raw) []*engine.Resource {
 	return []*engine.Resource{{
 		Plural: "forgotten", Singular: "forgotten", Kind: "Forgotten", Hub: gv, Verbs: []string{"create"},
 		Versions: []*engine.Version{engine.VersionOf[historyv1.Forgotten, historyv1.ForgottenList](gv, nil)},
-		Create: func(ctx context.Context, obj engine.Object, o *metav1.CreateOptions) (engine.Object, error) {
+		Create: func(ctx context.Context, obj engine.Object, check engine.Check, o *metav1.CreateOptions) (engine.Object, error) {
+			if err := check(ctx, obj); err != nil {
+				return nil, err
+			}
 			f := obj.(*historyv1.Forgotten)
 			return f, h.forget(ctx, objects, f, admission.IsDryRun(o.DryRun))
 		},

@@ -78,7 +78,7 @@ func TestTokenForWebhook(t *testing.T) {
 		{mutating, "m", "https://elsewhere", "*", nil}, // whoever may attest all groups asks whom they like
 	} {
 		f := hookFixture(t, attesting(c.group))
-		out, err := f.issuer.Create(t.Context(), "ns", "sa", hookRequest(c.kind, c.name, c.audience, c.group))
+		out, err := f.issuer.Create(t.Context(), "ns", "sa", hookRequest(c.kind, c.name, c.audience, c.group), admitted)
 		if err != nil {
 			t.Errorf("%+v: %v", c, err)
 			continue
@@ -138,7 +138,7 @@ func TestTokenForWebhookRefused(t *testing.T) {
 		if c.change != nil {
 			c.change(f)
 		}
-		_, err := f.issuer.Create(t.Context(), "ns", "sa", c.request)
+		_, err := f.issuer.Create(t.Context(), "ns", "sa", c.request, admitted)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}

@@ -59,8 +59,10 @@ type TokenIssuer struct {
 	NewID func() string
 }
 
-// Create creates a token for the named service account and returns a copy of the request with its status.
-func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error) {
+// Create creates a token for the named service account and returns a copy of the request with its status. Check says whether admission allows the
+// request, when it is completed and well-formed.
+func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *authenticationv1.TokenRequest,
+	check func(context.Context, *authenticationv1.TokenRequest) error) (*authenticationv1.TokenRequest, error) {
 	out := in.DeepCopy()
 	if err := matchesPath(out, namespace, name); err != nil {
 		return nil, err
@@ -85,6 +87,9 @@ func (t *TokenIssuer) Create(ctx context.Context, namespace, name string, in *au
 	}
 	if errs := validateTokenRequest(out); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(tokenRequestKind, "", errs)
+	}
+	if err := check(ctx, out); err != nil {
+		return nil, err
 	}
 	bound, err := t.bind(ctx, account, &out.Spec)
 	if err != nil {

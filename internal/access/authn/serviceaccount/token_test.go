@@ -140,7 +140,7 @@ func newFixture(t testing.TB, key crypto.Signer) *fixture {
 
 func (f *fixture) token(t testing.TB, spec authenticationv1.TokenRequestSpec) string {
 	t.Helper()
-	out, err := f.issuer.Create(t.Context(), "ns", "sa", &authenticationv1.TokenRequest{Spec: spec})
+	out, err := f.issuer.Create(t.Context(), "ns", "sa", &authenticationv1.TokenRequest{Spec: spec}, admitted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"of a group that is none", "sa", attested(webhook, "a/b"), metav1.StatusReasonInvalid, "spec.attestations[admissionReviewAPIGroups][0]"},
 		{"for a webhook", "sa", attested(webhook, "*"), metav1.StatusReasonBadRequest, ""},
 	} {
-		_, err := newFixture(t, newTestKey(t)).issuer.Create(t.Context(), "ns", c.account, c.request)
+		_, err := newFixture(t, newTestKey(t)).issuer.Create(t.Context(), "ns", c.account, c.request, admitted)
 		if got := apierrors.ReasonForError(err); got != c.reason {
 			t.Errorf("%s: %q (%v), want %q", c.name, got, err, c.reason)
 		}
@@ -361,7 +361,7 @@ func TestOtherUID(t *testing.T) {
 		audit := request.NewAudit("", request.AuditMetadata)
 		r := &authenticationv1.TokenRequest{}
 		r.UID = c.uid
-		out, err := f.issuer.Create(request.WithAudit(ctx, audit), "ns", "sa", r)
+		out, err := f.issuer.Create(request.WithAudit(ctx, audit), "ns", "sa", r, admitted)
 		if apierrors.ReasonForError(err) != c.reason || err == nil && out.UID != c.want {
 			t.Errorf("%+v: %v, %v", c, out, err)
 		}
@@ -387,7 +387,7 @@ func TestMaxLife(t *testing.T) {
 	f := newFixture(t, newTestKey(t))
 	f.issuer.MaxLife = 30 * time.Minute
 	ctx, warnings := request.WithWarnings(t.Context())
-	out, err := f.issuer.Create(ctx, "ns", "sa", &authenticationv1.TokenRequest{})
+	out, err := f.issuer.Create(ctx, "ns", "sa", &authenticationv1.TokenRequest{}, admitted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -562,3 +562,6 @@ func TestWebhookTokens(t *testing.T) {
 		}
 	}
 }
+
+// admitted is an admission that allows everything.
+func admitted(context.Context, *authenticationv1.TokenRequest) error { return nil }

@@ -8,6 +8,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/kanzen-io/kanzen/internal/api/builtin/rulestest"
+	"github.com/kanzen-io/kanzen/internal/engine"
 )
 
 // Reviews are answered and never stored.
@@ -29,12 +30,14 @@ func TestReviews(t *testing.T) {
 		if r.Plural != "subjectaccessreviews" {
 			continue
 		}
-		out, err := r.Create(rulestest.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "jane"}}, nil)
+		out, err := r.Create(rulestest.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "jane"}}, allowed, nil)
 		if err != nil || !out.(*authorizationv1.SubjectAccessReview).Status.Allowed {
 			t.Errorf("answer %+v, %v", out, err)
 		}
-		if _, err := r.Create(rulestest.Context(), &authorizationv1.SubjectAccessReview{}, nil); !errors.Is(err, refused) {
+		if _, err := r.Create(rulestest.Context(), &authorizationv1.SubjectAccessReview{}, allowed, nil); !errors.Is(err, refused) {
 			t.Errorf("error %v", err)
 		}
 	}
 }
+
+func allowed(context.Context, engine.Object) error { return nil }

@@ -26,17 +26,17 @@ func bindings(d Deps) *engine.Resource {
 		Namespaced: true,
 		Versions:   only(engine.VersionOf[corev1.Binding, metav1.Status](v1, nil)),
 		Verbs:      []string{"create"},
-		Create: func(ctx context.Context, obj engine.Object, options *metav1.CreateOptions) (engine.Object, error) {
+		Create: func(ctx context.Context, obj engine.Object, check engine.Check, options *metav1.CreateOptions) (engine.Object, error) {
 			obj.SetUID("") // only the subresource looks at it
-			_, err := bind(ctx, obj.GetName(), obj, options)
+			_, err := bind(ctx, obj.GetName(), obj, check, options)
 			return nil, err
 		},
 	}
 }
 
 // bindPod returns the func that assigns a pod to a node, once.
-func bindPod(d Deps) func(context.Context, string, engine.Object, *metav1.CreateOptions) (runtime.Object, error) {
-	return func(ctx context.Context, name string, body engine.Object, options *metav1.CreateOptions) (runtime.Object, error) {
+func bindPod(d Deps) func(context.Context, string, engine.Object, engine.Check, *metav1.CreateOptions) (runtime.Object, error) {
+	return func(ctx context.Context, name string, body engine.Object, check engine.Check, options *metav1.CreateOptions) (runtime.Object, error) {
 		b, ok := body.(*corev1.Binding)
 		if !ok {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("a binding is needed, not %T", body))
@@ -46,6 +46,9 @@ func bindPod(d Deps) func(context.Context, string, engine.Object, *metav1.Create
 		}
 		if errs := validateBinding(b); len(errs) > 0 {
 			return nil, errs.ToAggregate()
+		}
+		if err := check(ctx, b); err != nil {
+			return nil, err
 		}
 		// The binding itself says which pod it is meant for, if its author wants that.
 		which := request.NamedIf(namespaceOf(ctx, b), name, b.UID, b.ResourceVersion)

@@ -22,14 +22,17 @@ import (
 var disruptionBudgets = schema.GroupResource{Group: policyv1.GroupName, Resource: "poddisruptionbudgets"}
 
 // evictPod returns the func that deletes a pod if its disruption budget allows it.
-func evictPod(d Deps) func(context.Context, string, engine.Object, *metav1.CreateOptions) (runtime.Object, error) {
-	return func(ctx context.Context, name string, body engine.Object, options *metav1.CreateOptions) (runtime.Object, error) {
+func evictPod(d Deps) func(context.Context, string, engine.Object, engine.Check, *metav1.CreateOptions) (runtime.Object, error) {
+	return func(ctx context.Context, name string, body engine.Object, check engine.Check, options *metav1.CreateOptions) (runtime.Object, error) {
 		ev, ok := body.(*policyv1.Eviction)
 		if !ok {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("an eviction is needed, not %T", body))
 		}
 		e := &eviction{Deps: d, namespace: namespaceOf(ctx, ev), name: name}
 		if err := e.setOptions(ev, options); err != nil {
+			return nil, err
+		}
+		if err := check(ctx, ev); err != nil {
 			return nil, err
 		}
 		return e.run(ctx)
@@ -59,6 +62,9 @@ func (e *eviction) setOptions(ev *policyv1.Eviction, options *metav1.CreateOptio
 	switch {
 	case len(e.options.DryRun) == 0:
 		e.options.DryRun = options.DryRun
+		if ev.DeleteOptions != nil { // this is what admission sees
+			ev.DeleteOptions.DryRun = options.DryRun
+		}
 	case len(options.DryRun) > 0 && !slices.Equal(options.DryRun, e.options.DryRun):
 		//lint:ignore ST1005 kube-apiserver says it so
 		return fmt.Errorf("Non-matching dry-run options in request and content: %v and %v", options.DryRun, e.options.DryRun)

@@ -113,7 +113,7 @@ func TestEvictionOfAnotherPod(t *testing.T) {
 		objects := &meanwhile{fakeObjects{"pods/ns/p": pod("1"), "poddisruptionbudgets/ns/b": budget("1")}, c.before, c.swap}
 		d := Deps{Objects: objects, Now: time.Now}
 		ev := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, DeleteOptions: &c.options}
-		_, err := evictPod(d)(t.Context(), "p", ev, &metav1.CreateOptions{})
+		_, err := evictPod(d)(t.Context(), "p", ev, allowed, &metav1.CreateOptions{})
 		if !c.want(err) {
 			t.Errorf("%s is another one: %v", name, err)
 		}
@@ -134,3 +134,5 @@ func TestEvictionVersions(t *testing.T) {
 		}
 	}
 }
+
+func allowed(context.Context, engine.Object) error { return nil }

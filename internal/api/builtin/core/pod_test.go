@@ -228,7 +228,7 @@ func TestBinding(t *testing.T) {
 		tt.pod.Name, tt.pod.Namespace, tt.bind.Name = "a", "b", "a"
 		tt.bind.Labels = map[string]string{"zone": "z"}
 		objects["pods/b/a"] = &tt.pod
-		_, err := bindPod(d)(podInfo("binding"), "a", &tt.bind, &metav1.CreateOptions{})
+		_, err := bindPod(d)(podInfo("binding"), "a", &tt.bind, allowed, &metav1.CreateOptions{})
 		if !tt.check(err) {
 			t.Errorf("%s: got %v", tt.name, err)
 		}
@@ -283,7 +283,7 @@ func TestEviction(t *testing.T) {
 			if tt.dryRun {
 				o.DryRun = []string{"All"}
 			}
-			out, err := evictPod(d)(podInfo("eviction"), "a", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, o)
+			out, err := evictPod(d)(podInfo("eviction"), "a", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, allowed, o)
 			if tt.check == nil && err != nil || tt.check != nil && !tt.check(err) {
 				t.Fatalf("got %v", err)
 			}

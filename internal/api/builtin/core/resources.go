@@ -32,8 +32,8 @@ type Deps struct {
 	// Addresses and NodePorts allocate for services.
 	Addresses Addresses
 	NodePorts NodePorts
-	// CreateToken serves a token request for a service account.
-	CreateToken func(ctx context.Context, namespace, account string, r *authenticationv1.TokenRequest) (*authenticationv1.TokenRequest, error)
+	// CreateToken serves a token request for a service account. It calls check with the completed request before it signs.
+	CreateToken func(ctx context.Context, namespace, account string, r *authenticationv1.TokenRequest, check func(context.Context, *authenticationv1.TokenRequest) error) (*authenticationv1.TokenRequest, error)
 	// ComponentStatuses returns the health of the control plane's components.
 	ComponentStatuses func(ctx context.Context) ([]*corev1.ComponentStatus, error)
 }

@@ -13,12 +13,12 @@ import (
 )
 
 // createToken serves serviceaccounts/NAME/token.
-func createToken(d Deps) func(context.Context, string, engine.Object, *metav1.CreateOptions) (runtime.Object, error) {
-	return func(ctx context.Context, name string, body engine.Object, _ *metav1.CreateOptions) (runtime.Object, error) {
+func createToken(d Deps) func(context.Context, string, engine.Object, engine.Check, *metav1.CreateOptions) (runtime.Object, error) {
+	return func(ctx context.Context, name string, body engine.Object, check engine.Check, _ *metav1.CreateOptions) (runtime.Object, error) {
 		r, ok := body.(*authenticationv1.TokenRequest)
 		if !ok {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("a token request is needed, not %T", body))
 		}
-		return d.CreateToken(ctx, namespaceOf(ctx, r), name, r)
+		return d.CreateToken(ctx, namespaceOf(ctx, r), name, r, func(ctx context.Context, r *authenticationv1.TokenRequest) error { return check(ctx, r) })
 	}
 }

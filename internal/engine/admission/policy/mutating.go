@@ -91,6 +91,9 @@ func (p *problem) Error() string {
 }
 
 func (m *mutating) admit(ctx context.Context, a *admission.Attributes) error {
+	if a.Operation == admission.Delete {
+		return nil // there is nothing to change, also for a policy that matches all operations
+	}
 	set, err := m.policies.to(ctx, a)
 	if err != nil {
 		return notReady(a, err)

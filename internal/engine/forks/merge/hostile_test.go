@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"github.com/kanzen-io/kanzen/internal/engine"
 	"github.com/kanzen-io/kanzen/internal/engine/bundle"
 	bundlev1 "github.com/kanzen-io/kanzen/internal/engine/bundle/v1"
 	v1 "github.com/kanzen-io/kanzen/internal/engine/forks/v1"
@@ -103,9 +104,11 @@ func TestLarge(t *testing.T) {
 				return &bundlev1.BundleStatus{}, err
 			},
 		})[0]
-		_, err := r.Create(t.Context(), &v1.Merge{Spec: v1.MergeSpec{Fork: "f"}}, &metav1.CreateOptions{})
+		_, err := r.Create(t.Context(), &v1.Merge{Spec: v1.MergeSpec{Fork: "f"}}, allowed, &metav1.CreateOptions{})
 		if small := objects == 10; small && err != nil || !small && !apierrors.IsRequestEntityTooLargeError(err) || reads > want || small && reads != want {
 			t.Errorf("%d objects: %d reads, %v", objects, reads, err)
 		}
 	}
 }
+
+func allowed(context.Context, engine.Object) error { return nil }

@@ -77,7 +77,10 @@ func Resources(d Deps) []*engine.Resource {
 		Plural: "merges", Singular: "merge", Kind: "Merge", Hub: v1.GroupVersion(), Verbs: []string{"create"},
 		Secret:   true, // there may be secrets among the objects, which refusals quote
 		Versions: []*engine.Version{engine.VersionOf[v1.Merge, v1.MergeList](v1.GroupVersion(), nil)},
-		Create: func(ctx context.Context, obj engine.Object, o *metav1.CreateOptions) (engine.Object, error) {
+		Create: func(ctx context.Context, obj engine.Object, check engine.Check, o *metav1.CreateOptions) (engine.Object, error) {
+			if err := check(ctx, obj); err != nil {
+				return nil, err
+			}
 			m := obj.(*v1.Merge)
 			m.Status = v1.MergeStatus{}
 			return m, d.create(ctx, m, o)
