@@ -84,6 +84,21 @@ func brief(v any) string {
 	return s[:min(len(s), 600)]
 }
 
+// counted is a list in a message, of reviews their paths.
+func counted(v any) string {
+	list, _ := v.([]any)
+	paths := make([]string, 0, len(list))
+	for _, item := range list {
+		m, _ := item.(map[string]any)
+		path, ok := m["path"].(string)
+		if !ok {
+			return brief(v)
+		}
+		paths = append(paths, path)
+	}
+	return fmt.Sprintf("%d %s", len(list), paths)
+}
+
 // answers compares two.
 func (n *names) answers(ours, peers answer) []difference {
 	var out []difference
@@ -165,7 +180,7 @@ func (n *names) values(place string, ours, peers any) []difference {
 			return n.managers(place, a, b)
 		}
 		if !ok || len(a) != len(b) {
-			return different
+			return []difference{{place, counted(a), counted(peers)}}
 		}
 		var out []difference
 		for i := range a {

@@ -40,6 +40,11 @@ func (h *hooks) take() []any {
 	return out
 }
 
+// firsts are the first reviews of each path.
+func firsts(reviews []any) []any {
+	return slices.CompactFunc(reviews, func(a, b any) bool { return a.(map[string]any)["path"] == b.(map[string]any)["path"] })
+}
+
 func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	data, err := io.ReadAll(r.Body)
 	review := map[string]any{}

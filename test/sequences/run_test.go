@@ -108,8 +108,12 @@ func (p *pair) run(ctx context.Context, steps []step, at pace) (*found, error) {
 		}
 		d := settled(n.answers(answers[0], answers[1]), st, before)
 		mine, theirs := p.ours.hooks.take(), p.peers.hooks.take()
-		if collection, name := divide(strings.Split(st.Path, "?")[0]); st.Method == "DELETE" && name == "" && collection != "" {
+		switch collection, name := divide(strings.Split(st.Path, "?")[0]); {
+		case st.Method != "DELETE":
+		case name == "" && collection != "":
 			mine, theirs = nil, nil // kube-apiserver deletes several objects at a time, until one is refused
+		default:
+			theirs = firsts(theirs) // it asks for the mark of a pod that is deleted at once, and once or twice more for its removal
 		}
 		reviews := n.values("reviews", mine, theirs)
 		return allowed(st, append(d, reviews...)), answers[1], nil
