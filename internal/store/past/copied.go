@@ -247,7 +247,7 @@ func (p *Past) restore(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	if err := p.write(func(*recording) error { return nil }, c.Reached); err != nil {
+	if err := p.write(func(*recording) (int64, error) { return c.Reached, nil }); err != nil {
 		return false, err
 	}
 	p.found = c.Reached
@@ -266,7 +266,7 @@ func (p *Past) take(ctx context.Context, changes []Dated) error {
 		}
 		some := changes[:n]
 		changes = changes[n:]
-		err := p.write(func(r *recording) error {
+		err := p.write(func(r *recording) (int64, error) {
 			r.now, r.ms, r.copied = some[0].At, max(p.lastTime, some[0].At.UnixMilli()), true
 			for i := range some {
 				if some[i].Author != (store.Author{}) {
@@ -275,11 +275,11 @@ func (p *Past) take(ctx context.Context, changes []Dated) error {
 				e := some[i].Event
 				e.Key = []byte(p.Prefix + string(e.Key))
 				if err := r.event(ctx, &e); err != nil {
-					return err
+					return 0, err
 				}
 			}
-			return nil
-		}, some[n-1].ModRevision)
+			return some[n-1].ModRevision, nil
+		})
 		if err != nil {
 			return err
 		}

@@ -559,21 +559,23 @@ func TestOneByOne(t *testing.T) {
 	}
 }
 
-// TestMuch is told of more than may wait: it is recorded at once.
+// TestMuch is told of more than may wait: it is recorded at once, in several batches.
 func TestMuch(t *testing.T) {
 	f := &followed{t: t, files: vfs.NewMem(), dir: "past", bytes: 64 << 20, single: true}
 	f.begin()
 	f.reached()
-	value := strings.Repeat("x", 1<<20)
-	rev := int64(0)
-	for range 20 {
-		rev = f.put("pods/a/x", value)
+	rev, rounds := int64(0), 20
+	for n := range rounds {
+		rev = f.put("pods/a/x", strings.Repeat(string(rune('a'+n)), 1<<20))
 	}
 	for f.log.told.Load() < rev-4 {
 		runtime.Gosched()
 	}
 	for f.Reached() < rev-8 {
 		runtime.Gosched()
+	}
+	if f.reached() != rev || len(f.revisions("pods/a/x", false)) != rounds {
+		t.Errorf("%d of %d revisions", len(f.revisions("pods/a/x", false)), rounds)
 	}
 }
 

@@ -174,20 +174,33 @@ func (p *Past) empty(head int64, at time.Time) (err error) {
 	return nil
 }
 
+// batchMost is how many bytes a batch has before the next one begins. The tree keeps the memory of a few that are larger than its own until others
+// follow, and the first change of a key in a segment brings along what the key was.
+const batchMost = 1 << 20
+
 // record takes the next changes of the log, up to a revision.
 func (p *Past) record(ctx context.Context, events []kv.Event, rev int64) error {
-	return p.write(func(r *recording) error {
-		for n := range events {
-			if err := r.event(ctx, &events[n]); err != nil {
-				return err
+	for {
+		n := 0
+		err := p.write(func(r *recording) (int64, error) {
+			for ; n < len(events); n++ {
+				if r.batch.Len() >= batchMost && events[n].ModRevision != r.last.ModRevision {
+					return r.last.ModRevision, nil
+				}
+				if err := r.event(ctx, &events[n]); err != nil {
+					return 0, err
+				}
 			}
+			return rev, nil
+		})
+		if events = events[n:]; err != nil || len(events) == 0 {
+			return err
 		}
-		return nil
-	}, rev)
+	}
 }
 
-// write makes a batch of changes, with which everything up to a revision is here.
-func (p *Past) write(changes func(*recording) error, rev int64) (err error) {
+// write makes a batch of changes, with which everything up to the revision that changes returns is here.
+func (p *Past) write(changes func(*recording) (int64, error)) (err error) {
 	done, err := p.use()
 	if err != nil {
 		return err
@@ -208,7 +221,8 @@ func (p *Past) write(changes func(*recording) error, rev int64) (err error) {
 	}()
 	now := p.Clock.Now()
 	r := recording{Past: p, batch: b, now: now, ms: max(p.lastTime, now.UnixMilli()), touched: map[string]bool{}}
-	if err := changes(&r); err != nil {
+	rev, err := changes(&r)
+	if err != nil {
 		return err
 	}
 	return r.commit(max(rev, p.reached))
