@@ -98,7 +98,7 @@ func TestLoadKeepsCounts(t *testing.T) {
 		puts(t, r, clk, "alice")
 	}
 	o := v1alpha1.ObjectReference{Resource: "configmaps", Namespace: "n", Name: "c"}
-	r.history.shard(o).objects[o].Value.(*past).forgotten = 7
+	r.history.shard(o).objects[o].forgotten = 7
 	if err := r.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

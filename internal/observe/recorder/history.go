@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"container/list"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -31,9 +30,10 @@ type histories struct {
 	mu      sync.Mutex
 	limit   int64
 	bytes   int64
-	objects map[v1alpha1.ObjectReference]*list.Element // of *past; guarded by mu, as the lists
+	objects map[v1alpha1.ObjectReference]*past // guarded by mu, as all below
 	// full are objects with more than keptEntries, slim the others; the least recently written first.
-	full, slim *list.List
+	full, slim pasts
+	changed    int // entries since the last packing
 }
 
 // past is the history of an object.
@@ -42,13 +42,53 @@ type past struct {
 	entries   []v1alpha1.HistoryEntry // oldest first
 	bytes     int64
 	forgotten int64
-	in        *list.List
+	in        *pasts // where it is between before and after
+	before    *past
+	after     *past
+}
+
+// pasts is a list.
+type pasts struct{ first, last *past }
+
+func (l *pasts) push(p *past) {
+	p.in, p.before, p.after = l, l.last, nil
+	if l.last != nil {
+		l.last.after = p
+	} else {
+		l.first = p
+	}
+	l.last = p
+}
+
+// take takes over what is in another list.
+func (l *pasts) take(from *pasts) {
+	*l = pasts{}
+	for p := from.first; p != nil; {
+		next := p.after
+		l.push(p)
+		p = next
+	}
+	*from = pasts{}
+}
+
+func (p *past) leave() {
+	if p.before != nil {
+		p.before.after = p.after
+	} else {
+		p.in.first = p.after
+	}
+	if p.after != nil {
+		p.after.before = p.before
+	} else {
+		p.in.last = p.before
+	}
+	p.in, p.before, p.after = nil, nil, nil
 }
 
 func newHistory(limit int64) *history {
 	h := &history{seed: maphash.MakeSeed()}
 	for n := range h.shards {
-		h.shards[n] = histories{limit: limit / shards, objects: map[v1alpha1.ObjectReference]*list.Element{}, full: list.New(), slim: list.New()}
+		h.shards[n] = histories{limit: limit / shards, objects: map[v1alpha1.ObjectReference]*past{}}
 	}
 	return h
 }
@@ -100,18 +140,18 @@ func (h *history) add(o v1alpha1.ObjectReference, e v1alpha1.HistoryEntry) {
 	s := h.shard(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.objects[o]
-	if at == nil {
+	p := s.objects[o]
+	if p == nil {
 		if mayNothing(&e) {
 			return // the request itself is kept, in the part of refusals
 		}
-		p := &past{object: o, in: s.slim}
-		p.bytes = int64(unsafe.Sizeof(*p)+unsafe.Sizeof(list.Element{})) + 64 + int64(len(o.Group)+len(o.Resource)+len(o.Namespace)+len(o.Name))
-		at = s.slim.PushBack(p)
-		s.objects[o] = at
+		p = &past{object: o}
+		p.bytes = int64(unsafe.Sizeof(*p)) + 64 + int64(len(o.Group)+len(o.Resource)+len(o.Namespace)+len(o.Name))
+		s.slim.push(p)
+		s.objects[o] = p
 		s.bytes += p.bytes
 	}
-	p := at.Value.(*past)
+	s.changed++
 	s.resize(p, func() {
 		if n := len(p.entries); n > 0 && same(&p.entries[n-1], &e) {
 			last := p.entries[n-1]
@@ -131,12 +171,14 @@ func (h *history) precede(before *history) {
 	for n := range h.shards {
 		s, old := &h.shards[n], &before.shards[n]
 		s.mu.Lock()
-		for _, l := range []*list.List{s.slim, s.full} {
-			for at := l.Front(); at != nil; at = at.Next() {
-				before.append(at.Value.(*past))
+		for _, l := range []*pasts{&s.slim, &s.full} {
+			for p := l.first; p != nil; p = p.after {
+				before.append(p)
 			}
 		}
-		s.bytes, s.objects, s.full, s.slim = old.bytes, old.objects, old.full, old.slim
+		s.bytes, s.objects, s.changed = old.bytes, old.objects, old.changed
+		s.slim.take(&old.slim)
+		s.full.take(&old.full)
 		s.mu.Unlock()
 	}
 }
@@ -149,8 +191,8 @@ func (h *history) append(p *past) {
 	s := h.shard(p.object)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at := s.objects[p.object]; at != nil {
-		at.Value.(*past).forgotten += p.forgotten
+	if kept := s.objects[p.object]; kept != nil {
+		kept.forgotten += p.forgotten
 	}
 }
 
@@ -227,25 +269,18 @@ func entriesSize(entries []v1alpha1.HistoryEntry) int64 {
 
 // place puts an object at the end of the list where it belongs.
 func (s *histories) place(p *past) {
-	to := s.slim
+	to := &s.slim
 	if len(p.entries) > keptEntries {
-		to = s.full
+		to = &s.full
 	}
-	at := s.objects[p.object]
-	if p.in == to {
-		to.MoveToBack(at)
-		return
-	}
-	p.in.Remove(at)
-	p.in = to
-	s.objects[p.object] = to.PushBack(p)
+	p.leave()
+	to.push(p)
 }
 
 // shrink brings the histories within their bound.
 func (s *histories) shrink() {
 	for s.bytes > s.limit {
-		if at := s.full.Front(); at != nil {
-			p := at.Value.(*past)
+		if p := s.full.first; p != nil {
 			s.resize(p, func() {
 				kept := slimmed(p.entries)
 				p.forgotten += int64(len(p.entries) - len(kept))
@@ -254,12 +289,11 @@ func (s *histories) shrink() {
 			s.place(p)
 			continue
 		}
-		at := s.slim.Front()
-		if at == nil {
+		p := s.slim.first
+		if p == nil {
 			return
 		}
-		p := at.Value.(*past)
-		s.slim.Remove(at)
+		p.leave()
 		delete(s.objects, p.object)
 		s.bytes -= p.bytes
 	}
@@ -279,11 +313,12 @@ func (h *history) past(o v1alpha1.ObjectReference) *past {
 	s := h.shard(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.objects[o]
-	if at == nil {
+	kept := s.objects[o]
+	if kept == nil {
 		return nil
 	}
-	p := *at.Value.(*past)
+	p := *kept
+	p.in, p.before, p.after = nil, nil, nil
 	p.entries = slices.Clone(p.entries)
 	return &p
 }

@@ -15,7 +15,10 @@ import (
 const shards = 8
 
 // ring keeps the newest records within a bound of bytes.
-type ring struct{ shards [shards]shard }
+type ring struct {
+	shards [shards]shard
+	packer packer // used by one goroutine
+}
 
 type shard struct {
 	mu      sync.Mutex
@@ -24,9 +27,9 @@ type shard struct {
 	records []*v1alpha1.Record // oldest first, from first on; guarded by mu
 	first   int
 	pushed  int64 // how many records were ever pushed, from manyBefore on
+	packed  int64 // of those, how many were packed
 	// gone is when the newest request that was dropped had ended.
 	gone time.Time
-	_    [8]byte
 }
 
 // manyBefore is more than there can be of records that are put before others: readers have as many less behind them.
@@ -64,7 +67,10 @@ func (r *ring) precede(before *ring) {
 
 // push adds a record, and drops the oldest ones beyond the bound.
 func (r *ring) push(rec *v1alpha1.Record) {
-	s := &r.shards[rand.Uint32N(shards)]
+	r.shards[rand.Uint32N(shards)].push(rec)
+}
+
+func (s *shard) push(rec *v1alpha1.Record) {
 	size := sizeOf(rec)
 	if size > s.limit {
 		return // a bound of very few bytes

@@ -16,7 +16,7 @@ func (r *Recorder) Tasks(parts Parts) []guard.Task {
 	if r == nil {
 		return nil
 	}
-	all := []guard.Task{guard.Quiet("flight recorder", func(ctx context.Context) { r.KeepSeries(ctx, parts) })}
+	all := []guard.Task{guard.Quiet("flight recorder", func(ctx context.Context) { r.KeepSeries(ctx, parts) }), guard.Quiet("", r.pack)}
 	if r.Disk == nil {
 		return all
 	}
