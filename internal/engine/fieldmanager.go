@@ -122,7 +122,7 @@ func (c converter) typed(in runtime.Object, gvk schema.GroupVersionKind) (runtim
 	}
 	obj := v.New()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.UnstructuredContent(), obj, false); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("unable to convert unstructured object to %v: %w", gvk, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	return obj, nil

@@ -83,8 +83,11 @@ func (c *call) includeObject(out output) (rowObject, error) {
 	}
 }
 
-// rows prints hub objects.
+// rows prints hub objects. An empty table of a kind without one of its own has no list of rows, as kube-apiserver's.
 func (ep *Endpoint) rows(ctx context.Context, t *Table, objs []Object, include rowObject) ([]metav1.TableRow, error) {
+	if len(objs) == 0 && t == defaultTable {
+		return nil, nil
+	}
 	rows := make([]metav1.TableRow, 0, len(objs))
 	for _, obj := range objs {
 		row, err := ep.row(ctx, t, obj, include)
@@ -122,12 +125,16 @@ func (c *call) writeTableList(out output, p *page) error {
 	if err != nil {
 		return err
 	}
+	if len(p.items) == 0 {
+		return writeAny(c.w, c.req, http.StatusOK, out, table)
+	}
 	if out.media != mediaJSON || request.AuditFrom(c.req.Context()).Wants(request.AuditRequestResponse) {
 		if table.Rows, err = c.pageRows(t, p, include); err != nil {
 			return err
 		}
 		return writeAny(c.w, c.req, http.StatusOK, out, table)
 	}
+	table.Rows = []metav1.TableRow{}
 	head, err := json.Marshal(table)
 	if err != nil {
 		return err

@@ -44,6 +44,11 @@ func TestFoundBySequences(t *testing.T) {
 		// A container with claims is resized as others are.
 		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"q"},"spec":{"automountServiceAccountToken":false,"resourceClaims":[{"name":"g","resourceClaimName":"x"}],"containers":[{"name":"c","image":"i","resources":{"claims":[{"name":"g"}],"requests":{"cpu":"1"}}}]}}`, 201, "", ""},
 		{"PATCH", ns + "pods/q/resize", "application/strategic-merge-patch+json", `{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}]}}`, 200, `"cpu":"2"`, ""},
+		// A pod whose account is missing is told so in kube-apiserver's words.
+		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"r"},"spec":{"serviceAccountName":"none","containers":[{"name":"c","image":"i"}]}}`, 403, `error looking up service account ns1/none: serviceaccount \"none\" not found`, ""},
+		// What an apply says of a value that its type does not take.
+		{"PATCH", "/apis/coordination.k8s.io/v1/namespaces/ns1/leases/l?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"},"spec":{"renewTime":"other"}}`, 500,
+			`proper version: unable to convert unstructured object to coordination.k8s.io/v1, Kind=Lease: parsing time`, ""},
 		// A policy that changes objects has nothing to say about deletions, also if it matches all operations.
 		{"POST", registration + "mutatingadmissionpolicies", "application/json", `{"metadata":{"name":"m"},"spec":{"failurePolicy":"Fail","reinvocationPolicy":"Never",
 			"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["configmaps"]}]},"matchConditions":[{"name":"c","expression":"object.metadata.name == 'm'"}],
@@ -76,6 +81,12 @@ func TestFoundBySequences(t *testing.T) {
 	for accept, there := range map[string]bool{"": true, ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1": false, ";as=Table;g=meta.k8s.io;v=v1": false} {
 		if code, body := said(t, admin, "GET", old, "", "", "application/json"+accept); code != http.StatusOK || strings.Contains(body, "autoscaling.alpha.kubernetes.io/behavior") != there {
 			t.Errorf("%q: %d %s", accept, code, body)
+		}
+	}
+	// An empty table has a list of rows, unless the kind has no table of its own.
+	for path, rows := range map[string]string{ns + "limitranges": "null", ns + "secrets": "[]", "/apis/rbac.authorization.k8s.io/v1/clusterroles": "null"} {
+		if code, body := said(t, admin, "GET", path+"?labelSelector=none", "", "", "application/json;as=Table;g=meta.k8s.io;v=v1"); code != http.StatusOK || !strings.HasSuffix(strings.TrimSpace(body), `,"rows":`+rows+"}") {
+			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
 }

@@ -86,7 +86,10 @@ func brief(v any) string {
 
 // counted is a list in a message, of reviews their paths.
 func counted(v any) string {
-	list, _ := v.([]any)
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		return brief(v)
+	}
 	paths := make([]string, 0, len(list))
 	for _, item := range list {
 		m, _ := item.(map[string]any)

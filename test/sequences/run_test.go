@@ -365,14 +365,13 @@ func told(w *watch) []any {
 // endsNow says that an event is the mark of a deletion that the next event completes: kanzen makes both in one write.
 func endsNow(event, next any) bool {
 	m, _ := event.(map[string]any)
-	o, _ := m["object"].(map[string]any)
-	meta, _ := o["metadata"].(map[string]any)
 	n, _ := next.(map[string]any)
+	meta := metaOf(event)
 	return m["type"] == "MODIFIED" && n["type"] == "DELETED" && subject(event) == subject(next) && meta["deletionGracePeriodSeconds"] == 0.0 && meta["finalizers"] == nil
 }
 
-// subject is the name of an event's object, with what differs from server to server made the same.
-func subject(event any) string {
+// metaOf is the metadata of an event's object, which may be in a table.
+func metaOf(event any) map[string]any {
 	m, _ := event.(map[string]any)
 	o, _ := m["object"].(map[string]any)
 	if rows, _ := o["rows"].([]any); len(rows) == 1 {
@@ -380,7 +379,12 @@ func subject(event any) string {
 		o, _ = row["object"].(map[string]any)
 	}
 	meta, _ := o["metadata"].(map[string]any)
-	name, _ := meta["name"].(string)
+	return meta
+}
+
+// subject is the name of an event's object, with what differs from server to server made the same.
+func subject(event any) string {
+	name, _ := metaOf(event)["name"].(string)
 	return chosen.ReplaceAllStringFunc(name, func(s string) string { return strings.TrimRight(s, "bcdfghjklmnpqrstvwxz2456789") })
 }
 

@@ -145,6 +145,9 @@ func (p *plugin) account(ctx context.Context, a *admission.Attributes, pod *core
 		if err == nil {
 			return account, nil
 		}
+		if apierrors.IsNotFound(err) {
+			err = apierrors.NewNotFound(corev1.Resource("serviceaccount"), name) // clients know kube-apiserver's words
+		}
 		if tries--; tries == 0 || !apierrors.IsNotFound(err) {
 			// Not %w: the account's 404 must not become the pod's.
 			return nil, admission.Forbidden(a, fmt.Errorf("error looking up service account %s/%s: %v", a.Namespace, name, err))
