@@ -61,9 +61,6 @@ func (w *write) decideMissing(ctx context.Context, ch *change) (*decision, error
 	if err != nil {
 		return nil, err
 	}
-	if err := w.noUID(obj); err != nil {
-		return nil, err
-	}
 	if err := w.mayCreate(ctx); err != nil {
 		return nil, err
 	}

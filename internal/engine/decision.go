@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -265,7 +264,7 @@ func (w *write) putting(ctx context.Context, found *store.Item, obj, old Object)
 	}
 	var err error
 	if d.put.Value, err = w.toStorage(ctx, obj); err != nil {
-		return nil, fmt.Errorf("encode %s %s: %w", w.R.Plural, d.key, err)
+		return nil, err // clients are told it
 	}
 	if found != nil && !found.Stale && bytes.Equal(d.put.Value, found.Value()) {
 		d.act = actKeep

@@ -348,6 +348,8 @@ type Table struct {
 	// Row gives the cells of one object, one for each column, and its
 	// conditions (a pod that has ended), usually none.
 	Row func(obj Object) (cells []any, conditions []metav1.TableRowCondition)
+	// NullRows says that an empty table has no list of rows, as that of some kinds in kube-apiserver.
+	NullRows bool
 }
 
 // Typed is Rules, Fields and Table written for one Go type. See Builtin.

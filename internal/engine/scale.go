@@ -192,11 +192,6 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if err != nil {
 				return nil, err
 			}
-			if c.typed { // a patch may say any UID of a custom resource
-				if err := c.sameObject(string(s.UID), old); err != nil {
-					return nil, err
-				}
-			}
 			if s, err = c.admitScale(ctx, s, live, options); err != nil {
 				return nil, err
 			}
@@ -205,6 +200,9 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			}
 			if c.typed { // custom resources are validated by their schemas
 				if err := validateScale(s); err != nil {
+					return nil, err
+				}
+				if err := c.scaleIsOf(s, old); err != nil {
 					return nil, err
 				}
 			}
@@ -289,6 +287,16 @@ func validateScale(s *autoscalingv1.Scale) error {
 		return apierrors.NewInvalid(scaleGVK.GroupKind(), s.Name, errs)
 	}
 	return nil
+}
+
+// scaleIsOf refuses a scale that a patch or a webhook has given another UID. Those of custom resources may have any.
+func (w *write) scaleIsOf(s *autoscalingv1.Scale, obj Object) error {
+	if s.UID == "" || s.UID == obj.GetUID() {
+		return nil
+	}
+	gr := w.gr()
+	gr.Resource += "/scale"
+	return apierrors.NewConflict(gr, w.name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", s.UID, obj.GetUID()))
 }
 
 // admitScale lets admission change the scale.

@@ -26,6 +26,7 @@ var defaultTable = &Table{
 	Row: func(obj Object) ([]any, []metav1.TableRowCondition) {
 		return []any{obj.GetName(), obj.GetCreationTimestamp().UTC().Format(time.RFC3339)}, nil
 	},
+	NullRows: true,
 }
 
 // scaleTable prints scales.
@@ -83,9 +84,9 @@ func (c *call) includeObject(out output) (rowObject, error) {
 	}
 }
 
-// rows prints hub objects. An empty table of a kind without one of its own has no list of rows, as kube-apiserver's.
+// rows prints hub objects.
 func (ep *Endpoint) rows(ctx context.Context, t *Table, objs []Object, include rowObject) ([]metav1.TableRow, error) {
-	if len(objs) == 0 && t == defaultTable {
+	if len(objs) == 0 && t.NullRows {
 		return nil, nil
 	}
 	rows := make([]metav1.TableRow, 0, len(objs))

@@ -56,6 +56,14 @@ func TestFoundBySequences(t *testing.T) {
 		{"POST", registration + "mutatingadmissionpolicybindings", "application/json", `{"metadata":{"name":"m"},"spec":{"policyName":"m"}}`, 201, "", ""},
 		{"POST", ns + "configmaps", "application/json", `{"metadata":{"name":"m"}}`, 201, `"changed":"yes"`, ""},
 		{"DELETE", ns + "configmaps/m", "", "", 200, "", "denied"},
+		// A UID that admission gives to a new object is as one that a client has sent in a POST: nobody's. To a scale it says which object is meant.
+		{"POST", registration + "mutatingadmissionpolicies", "application/json", `{"metadata":{"name":"u"},"spec":{"failurePolicy":"Fail","reinvocationPolicy":"Never",
+			"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}]},"matchConditions":[{"name":"c","expression":"object.metadata.name == 'u'"}],
+			"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'add', path: '/metadata/uid', value: 'other'}]"}}]}}`, 201, "", ""},
+		{"POST", registration + "mutatingadmissionpolicybindings", "application/json", `{"metadata":{"name":"u"},"spec":{"policyName":"u"}}`, 201, "", ""},
+		{"PATCH", ns + "configmaps/u?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"u"}}`, 201, `"uid":"`, `"uid":"other"`},
+		{"POST", "/apis/apps/v1/namespaces/ns1/deployments", "application/json", `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`, 201, "", ""},
+		{"PATCH", "/apis/apps/v1/namespaces/ns1/deployments/d/scale", "application/merge-patch+json", `{"metadata":{"uid":"other"}}`, 409, `deployments/scale.apps \"d\": Precondition failed: UID in precondition: other`, ""},
 		// Admission sees a request for a token when it is complete, and not before the account is known to exist.
 		{"POST", registration + "validatingadmissionpolicies", "application/json", `{"metadata":{"name":"t"},"spec":{
 			"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["serviceaccounts/token"]}]},

@@ -15,7 +15,7 @@ import (
 func customResourceDefinitionTable() *engine.Table {
 	created := cells.String("Created At", metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"])
 	created.Type = "date"
-	return engine.TableOf(customResourceDefinitionRow,
+	t := engine.TableOf(customResourceDefinitionRow,
 		cells.Name(),
 		cells.String("Scope", "Cluster/Namespaced"),
 		cells.String("Versions", "Served versions"),
@@ -25,6 +25,8 @@ func customResourceDefinitionTable() *engine.Table {
 		cells.Wide(cells.String("ShortNames", "Short names")),
 		cells.Wide(cells.Boolean("Established", "Established status")),
 	)
+	t.NullRows = true
+	return t
 }
 
 func customResourceDefinitionRow(d *apiextensionsv1.CustomResourceDefinition) []any {
