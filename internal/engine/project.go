@@ -136,7 +136,7 @@ func (ep *Endpoint) only(ctx context.Context, i *store.Item, p *projection) ([]b
 		room, small := gatherBuffers.Get().(*[]byte), gatherBuffers.Get().(*[]byte)
 		defer gatherBuffers.Put(room)
 		defer gatherBuffers.Put(small)
-		whole, ok := i.Kept(f)
+		whole, ok := i.Kept(ep.e.Store.Encodings, f)
 		if !ok && f.plan != nil {
 			whole, ok = ep.appendDirect((*room)[:0], i, i.Value(), f)
 		}

@@ -196,7 +196,7 @@ func (c *call) passingItems(out output, p *page) itemFunc {
 	var values store.Values
 	return func(n int) (head, rest []byte, err error) {
 		i := p.items[n]
-		b, ok := i.Kept(f)
+		b, ok := i.Kept(c.e.Store.Encodings, f)
 		if !ok {
 			if b, ok = c.appendDirect(room[:0], i, values.Of(i), f); ok {
 				room = b

@@ -116,6 +116,7 @@ type encoding struct {
 	fields fields.Set
 	object any
 	next   *encoding
+	used   atomic.Uint32 // the period of the budget in which somebody last asked for it
 }
 
 // encoded returns the form that key stands for, or nil if it is not cached.
@@ -128,11 +129,33 @@ func (i *Item) encoded(key any) *encoding {
 	return nil
 }
 
+// kept is encoded for who uses the form, within a budget.
+func (i *Item) kept(b *Budget, key any) *encoding {
+	e := i.encoded(key)
+	if e != nil && i.Rev > b.lent {
+		if now := b.period.Load(); e.used.Load() != now {
+			e.used.Store(now)
+		}
+	}
+	return e
+}
+
+// usedSince says whether somebody has asked for one of the item's forms in a period, or after it.
+func (i *Item) usedSince(period uint32) bool {
+	for e := i.enc.Load(); e != nil; e = e.next {
+		if int32(e.used.Load()-period) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // keep caches a form of size bytes with the item.
 func (i *Item) keep(b *Budget, n *encoding, size int) {
 	if i.Rev <= b.lent {
 		return
 	}
+	n.used.Store(b.period.Load())
 	for {
 		n.next = i.enc.Load()
 		if i.enc.CompareAndSwap(n.next, n) {
@@ -146,8 +169,8 @@ func (i *Item) keep(b *Budget, n *encoding, size int) {
 func (i *Item) Encoded(key any) bool { return i.encoded(key) != nil }
 
 // Kept returns the form that key stands for, if it is cached.
-func (i *Item) Kept(key any) ([]byte, bool) {
-	if e := i.encoded(key); e != nil {
+func (i *Item) Kept(b *Budget, key any) ([]byte, bool) {
+	if e := i.kept(b, key); e != nil {
 		return e.bytes, true
 	}
 	return nil, false
@@ -157,7 +180,7 @@ func (i *Item) Kept(key any) ([]byte, bool) {
 // when first needed and cached while the budget allows. Key must be comparable
 // and stand for the same encode func everywhere.
 func (i *Item) Encoding(b *Budget, key any, encode func(*Item) ([]byte, error)) ([]byte, error) {
-	if e := i.encoded(key); e != nil {
+	if e := i.kept(b, key); e != nil {
 		return e.bytes, nil
 	}
 	bytes, err := encode(i)
@@ -171,7 +194,7 @@ func (i *Item) Encoding(b *Budget, key any, encode func(*Item) ([]byte, error)) 
 // Selectable is like Encoding, for the fields that selectors read. It is for
 // kinds whose fields the view cannot read because they differ by version.
 func (i *Item) Selectable(b *Budget, key any, read func(*Item) (fields.Set, error)) (fields.Set, error) {
-	if e := i.encoded(key); e != nil {
+	if e := i.kept(b, key); e != nil {
 		return e.fields, nil
 	}
 	set, err := read(i)
@@ -196,7 +219,7 @@ const decodedCost = 4
 // Decoded is like Encoding, for the item's object. All callers get the same
 // object, and must not change it.
 func (i *Item) Decoded(b *Budget, key any, decode func(*Item) (any, error)) (any, error) {
-	if e := i.encoded(key); e != nil {
+	if e := i.kept(b, key); e != nil {
 		return e.object, nil
 	}
 	obj, err := decode(i)

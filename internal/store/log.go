@@ -237,7 +237,7 @@ func (s *Store) allViews() []*View {
 }
 
 // cutWindows cuts, from time to time, the windows of views that get no events
-// any more.
+// any more, and drops encodings that nobody asks for.
 func (s *Store) cutWindows(ctx context.Context) {
 	for {
 		select {
@@ -248,6 +248,7 @@ func (s *Store) cutWindows(ctx context.Context) {
 				v.mu.Unlock()
 				v.old.cut()
 			}
+			s.Encodings.dropUnused(now)
 		case <-ctx.Done():
 			return
 		}
