@@ -55,7 +55,7 @@ func (w *write) decideRemoval(ctx context.Context, found *store.Item, options *m
 			return nil, err
 		}
 	}
-	act := w.begin(ctx, obj, options)
+	act, graceful := w.begin(ctx, obj, options)
 	if act == actKeep {
 		return &decision{found: found, obj: obj}, nil
 	}
@@ -68,7 +68,7 @@ func (w *write) decideRemoval(ctx context.Context, found *store.Item, options *m
 	}
 	if act == actRemove {
 		// What is removed is answered as it was stored: only a graceful deletion would have written it without these finalizers.
-		if w.R.Rules.Grace == nil {
+		if !graceful {
 			obj.SetFinalizers(old.GetFinalizers())
 		}
 		return &decision{found: found, act: actRemove, old: old, obj: obj}, nil
@@ -115,19 +115,19 @@ func (w *write) unmet(obj Object, what string, asked, has any, perhaps string) e
 }
 
 // begin determines what a deletion does (actKeep: it is under way already, and nothing changes) and changes obj accordingly: its
-// deletion timestamp and grace period, generation and finalizers.
-func (w *write) begin(ctx context.Context, obj Object, o *metav1.DeleteOptions) act {
+// deletion timestamp and grace period, generation and finalizers. It says whether the deletion is a graceful one that begins, or is shortened.
+func (w *write) begin(ctx context.Context, obj Object, o *metav1.DeleteOptions) (_ act, graceful bool) {
 	if g := o.GracePeriodSeconds; g != nil && *g < 0 {
 		o.GracePeriodSeconds = new(int64)
 		*o.GracePeriodSeconds = 1
 	}
 	graceful, pending := w.graceful(ctx, obj, o)
 	if pending {
-		return actKeep
+		return actKeep, false
 	}
 	held := w.R.Rules.Held != nil && w.R.Rules.Held(obj)
 	if held && obj.GetDeletionTimestamp() != nil {
-		return actKeep // whatever this deletion says of dependents
+		return actKeep, false // whatever this deletion says of dependents
 	}
 	if !held || !w.R.Rules.HeldAlone {
 		if finalizers := w.finalizers(obj, held, o); !sameSet(finalizers, obj.GetFinalizers()) {
@@ -138,18 +138,18 @@ func (w *write) begin(ctx context.Context, obj Object, o *metav1.DeleteOptions) 
 		now := metav1.NewTime(w.e.Clock.Now())
 		obj.SetDeletionTimestamp(&now)
 		w.R.Rules.Terminating(obj)
-		return actPut
+		return actPut, graceful
 	}
 	if len(obj.GetFinalizers()) > 0 {
 		if !graceful {
 			w.markDeleting(obj)
 		}
-		return actPut
+		return actPut, graceful
 	}
 	if graceful && *o.GracePeriodSeconds > 0 {
-		return actPut
+		return actPut, graceful
 	}
-	return actRemove
+	return actRemove, graceful
 }
 
 // graceful begins a graceful deletion if the kind has one. pending says that a
