@@ -48,6 +48,7 @@ func main() {
 type bench struct {
 	program, engine, dir string
 	planes, awake        int
+	rest                 time.Duration
 	process              *exec.Cmd
 	admin                *client
 }
@@ -58,6 +59,7 @@ func run(ctx context.Context) (err error) {
 	flag.StringVar(&b.engine, "engine", "etcd", "the database: etcd or pebble")
 	flag.IntVar(&b.planes, "planes", 10000, "how many planes there are in the end")
 	flag.IntVar(&b.awake, "awake", 100, "how many of them are awake together")
+	flag.DurationVar(&b.rest, "rest", 30*time.Second, "how long after the last deletion the server is weighed: etcd is compacted every five minutes")
 	ask := flag.Bool("ask", false, "only ask the plane of -kubeconfig")
 	flood := flag.String("flood", "", "only flood the plane of -kubeconfig, in this way")
 	kubeconfig := flag.String("kubeconfig", "", "the plane that -ask and -flood are about")
@@ -382,10 +384,10 @@ func (b *bench) remove(ctx context.Context) error {
 		time.Sleep(50 * time.Millisecond)
 	}
 	fmt.Printf("delete %d: %s", b.planes, ms(time.Since(began)))
-	if err := side.Sleep(ctx, 30*time.Second); err != nil {
+	if err := side.Sleep(ctx, b.rest); err != nil {
 		return err
 	}
-	fmt.Printf("; resident half a minute later %s\n", mib(b.weigh(ctx)))
+	fmt.Printf("; resident %s later %s\n", b.rest, mib(b.weigh(ctx)))
 	return nil
 }
 
