@@ -91,6 +91,8 @@ func (w *write) perform(ctx context.Context, found *store.Item, sure bool, decid
 			continue
 		case sure && !errors.Is(err, store.ErrExists):
 			return nil, err
+		case d != nil && d.key != "" && d.key != w.key(w.name):
+			return nil, err // a webhook has given the object another name, which is taken
 		}
 		latest, lerr := orNil(w.view.Latest(ctx, w.key(w.name)))
 		if lerr != nil {

@@ -68,6 +68,13 @@ func TestFoundBySequences(t *testing.T) {
 		{"PATCH", ns + "configmaps/u?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"u"}}`, 201, `"uid":"`, `"uid":"other"`},
 		{"POST", "/apis/apps/v1/namespaces/ns1/deployments", "application/json", `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`, 201, "", ""},
 		{"PATCH", "/apis/apps/v1/namespaces/ns1/deployments/d/scale", "application/merge-patch+json", `{"metadata":{"uid":"other"}}`, 409, `deployments/scale.apps \"d\": Precondition failed: UID in precondition: other`, ""},
+		// An object to which admission has given a name that is taken is refused at once; each try would meet the same.
+		{"POST", registration + "mutatingadmissionpolicies", "application/json", `{"metadata":{"name":"n"},"spec":{"failurePolicy":"Fail","reinvocationPolicy":"Never",
+			"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}]},"matchConditions":[{"name":"c","expression":"object.metadata.name == 'n'"}],
+			"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'replace', path: '/metadata/name', value: 'renamed'}]"}}]}}`, 201, "", ""},
+		{"POST", registration + "mutatingadmissionpolicybindings", "application/json", `{"metadata":{"name":"n"},"spec":{"policyName":"n"}}`, 201, "", ""},
+		{"PATCH", ns + "configmaps/n?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}`, 201, `"name":"renamed"`, ""},
+		{"PATCH", ns + "configmaps/n?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}`, 409, `already exists`, ""},
 		// Admission sees a request for a token when it is complete, and not before the account is known to exist.
 		{"POST", registration + "validatingadmissionpolicies", "application/json", `{"metadata":{"name":"t"},"spec":{
 			"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["serviceaccounts/token"]}]},

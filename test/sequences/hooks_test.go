@@ -145,7 +145,15 @@ var behaviours = map[string]func(request map[string]any) map[string]any{
 	"finalizer": func(r map[string]any) map[string]any {
 		return patched(r, op("add", "/metadata/finalizers", []any{"example.com/a"}))
 	},
-	"rename": func(r map[string]any) map[string]any { return patched(r, op("replace", "/metadata/name", "other")) },
+	// An apply, or a PUT that creates, has kube-apiserver store an object of that name under the one of the URL: what is there can be read and not
+	// written. So others are given the name.
+	"rename": func(r map[string]any) map[string]any {
+		kind, _ := at(r, "/kind/kind").(string)
+		if manager, _ := at(r, "/object/metadata/managedFields/0/operation").(string); manager == "Apply" || !slices.Contains([]string{"Pod", "ConfigMap", "Secret", "Deployment"}, kind) {
+			return reviewed(r, map[string]any{"allowed": true})
+		}
+		return patched(r, op("replace", "/metadata/name", "other"))
+	},
 	"uid":    func(r map[string]any) map[string]any { return patched(r, op("add", "/metadata/uid", "other")) },
 	"status": func(r map[string]any) map[string]any {
 		return patched(r, op("add", "/status", map[string]any{"phase": "Running", "replicas": 1}))
