@@ -96,6 +96,7 @@ func (c *call) updateScale() error {
 	if err := c.fitName(sent); err != nil {
 		return err
 	}
+	dedupOwners(ctx, sent, false)
 	return c.rescale(ctx, in.out, options, string(sent.UID), func(context.Context, *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 		return sent.DeepCopy(), nil
 	}, nil)
@@ -195,6 +196,7 @@ func (c *call) rescale(ctx context.Context, out output, options *metav1.UpdateOp
 			if s, err = c.admitScale(ctx, s, live, options); err != nil {
 				return nil, err
 			}
+			dedupOwners(ctx, s, true)
 			if s.Spec.Replicas == unset {
 				return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec replicas field %q cannot be empty", string(none)))
 			}

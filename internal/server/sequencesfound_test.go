@@ -75,6 +75,9 @@ func TestFoundBySequences(t *testing.T) {
 		{"POST", registration + "mutatingadmissionpolicybindings", "application/json", `{"metadata":{"name":"n"},"spec":{"policyName":"n"}}`, 201, "", ""},
 		{"PATCH", ns + "configmaps/n?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}`, 201, `"name":"renamed"`, ""},
 		{"PATCH", ns + "configmaps/n?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}`, 409, `already exists`, ""},
+		// A status of a CronJob has no rules of its own, not even for finalizers.
+		{"POST", "/apis/batch/v1/namespaces/ns1/cronjobs", "application/json", `{"metadata":{"name":"j"},"spec":{"schedule":"* * * * *","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}}}`, 201, "", ""},
+		{"PATCH", "/apis/batch/v1/namespaces/ns1/cronjobs/j/status", "application/merge-patch+json", `{"metadata":{"finalizers":["bad"]}}`, 200, `"finalizers":["bad"]`, ""},
 		// Admission sees a request for a token when it is complete, and not before the account is known to exist.
 		{"POST", registration + "validatingadmissionpolicies", "application/json", `{"metadata":{"name":"t"},"spec":{
 			"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["serviceaccounts/token"]}]},

@@ -39,10 +39,6 @@ func (deps Deps) validateCronJobUpdate(_ context.Context, c, old *batchv1.CronJo
 	return e.List()
 }
 
-func validateCronJobStatus(_ context.Context, c, old *batchv1.CronJob) field.ErrorList {
-	return rules.ObjectMetaUpdate(&c.ObjectMeta, &old.ObjectMeta)
-}
-
 func jobTemplate(e rules.Errors) rules.Errors { return e.Field("jobTemplate").Field("spec") }
 
 func cronJobSpec(s, old *batchv1.CronJobSpec, e rules.Errors, o podspec.Options) {
