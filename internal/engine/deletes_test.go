@@ -297,5 +297,10 @@ func TestAnswerOfRemoval(t *testing.T) {
 		{"DELETE /api/v1/nodes/a?propagationPolicy=Orphan", "", "200 metadata.finalizers=orphan"},
 		{"DELETE /api/v1/nodes/a?propagationPolicy=Background", "", "200 kind=Node metadata.finalizers=orphan"},
 		{"GET /api/v1/nodes/a", "", "404"},
+		// A graceful deletion that has been begun before is not begun again.
+		{"POST " + podsAt, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, "201"},
+		{"DELETE " + podsAt + "/p?gracePeriodSeconds=0&propagationPolicy=Foreground", "", "200 metadata.finalizers=foregroundDeletion"},
+		{"DELETE " + podsAt + "/p", options(`"orphanDependents":false`), "200 kind=Pod metadata.finalizers=foregroundDeletion"},
+		{"GET " + podsAt + "/p", "", "404"},
 	}...)
 }

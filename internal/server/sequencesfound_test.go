@@ -49,10 +49,6 @@ func TestFoundBySequences(t *testing.T) {
 		// What an apply says of a value that its type does not take.
 		{"PATCH", "/apis/coordination.k8s.io/v1/namespaces/ns1/leases/l?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"},"spec":{"renewTime":"other"}}`, 500,
 			`proper version: unable to convert unstructured object to coordination.k8s.io/v1, Kind=Lease: parsing time`, ""},
-		// A pod whose deletion was begun before is answered as it was stored, with the finalizers that this deletion makes void.
-		{"POST", ns + "pods", "application/json", `{"metadata":{"name":"v"},"spec":{"automountServiceAccountToken":false,"containers":[{"name":"c","image":"i"}]}}`, 201, "", ""},
-		{"DELETE", ns + "pods/v?propagationPolicy=Foreground&gracePeriodSeconds=0", "", "", 200, "foregroundDeletion", ""},
-		{"DELETE", ns + "pods/v", "application/json", `{"apiVersion":"v1","kind":"DeleteOptions","orphanDependents":false}`, 200, `"finalizers":["foregroundDeletion"]`, ""},
 		// A policy that changes objects has nothing to say about deletions, also if it matches all operations.
 		{"POST", registration + "mutatingadmissionpolicies", "application/json", `{"metadata":{"name":"m"},"spec":{"failurePolicy":"Fail","reinvocationPolicy":"Never",
 			"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["configmaps"]}]},"matchConditions":[{"name":"c","expression":"object.metadata.name == 'm'"}],
