@@ -298,6 +298,7 @@ func (w *write) scaleIsOf(s *autoscalingv1.Scale, obj Object) error {
 	}
 	gr := w.gr()
 	gr.Resource += "/scale"
+	//lint:ignore ST1005 kube-apiserver's words
 	return apierrors.NewConflict(gr, w.name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", s.UID, obj.GetUID()))
 }
 
