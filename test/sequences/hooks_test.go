@@ -154,7 +154,7 @@ var behaviours = map[string]func(request map[string]any) map[string]any{
 		}
 		return patched(r, op("replace", "/metadata/name", "other"))
 	},
-	"uid":    func(r map[string]any) map[string]any { return patched(r, op("add", "/metadata/uid", "other")) },
+	"uid": func(r map[string]any) map[string]any { return patched(r, op("add", "/metadata/uid", "other")) },
 	"status": func(r map[string]any) map[string]any {
 		return patched(r, op("add", "/status", map[string]any{"phase": "Running", "replicas": 1}))
 	},
