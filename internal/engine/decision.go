@@ -92,7 +92,7 @@ func (w *write) perform(ctx context.Context, found *store.Item, sure bool, decid
 		case sure && !errors.Is(err, store.ErrExists):
 			return nil, err
 		case d != nil && d.key != "" && d.key != w.key(w.name):
-			return nil, err // a webhook has given the object another name, which is taken
+			return nil, w.notCreated(ctx, d, err) // admission has given the object another name: each try would meet the same
 		}
 		latest, lerr := orNil(w.view.Latest(ctx, w.key(w.name)))
 		if lerr != nil {

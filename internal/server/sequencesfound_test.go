@@ -70,7 +70,7 @@ func TestFoundBySequences(t *testing.T) {
 			"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'replace', path: '/metadata/name', value: 'renamed'}]"}}]}}`, 201, "", ""},
 		{"POST", registration + "mutatingadmissionpolicybindings", "application/json", `{"metadata":{"name":"n"},"spec":{"policyName":"n"}}`, 201, "", ""},
 		{"PATCH", ns + "configmaps/n?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}`, 201, `"name":"renamed"`, ""},
-		{"PATCH", ns + "configmaps/n?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}`, 409, `already exists`, ""},
+		{"PATCH", ns + "configmaps/n?fieldManager=m", "application/apply-patch+yaml", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}`, 409, `configmaps \"renamed\" already exists`, ""},
 		// A status of a CronJob has no rules of its own, not even for finalizers.
 		{"POST", "/apis/batch/v1/namespaces/ns1/cronjobs", "application/json", `{"metadata":{"name":"j"},"spec":{"schedule":"* * * * *","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}}}`, 201, "", ""},
 		{"PATCH", "/apis/batch/v1/namespaces/ns1/cronjobs/j/status", "application/merge-patch+json", `{"metadata":{"finalizers":["bad"]}}`, 200, `"finalizers":["bad"]`, ""},

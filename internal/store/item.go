@@ -129,8 +129,8 @@ func (i *Item) encoded(key any) *encoding {
 	return nil
 }
 
-// kept is encoded for who uses the form, within a budget.
-func (i *Item) kept(b *Budget, key any) *encoding {
+// ask returns the form as encoded does, and notes that somebody has asked for it.
+func (i *Item) ask(b *Budget, key any) *encoding {
 	e := i.encoded(key)
 	if e != nil && i.Rev > b.lent {
 		if now := b.period.Load(); e.used.Load() != now {
@@ -170,7 +170,7 @@ func (i *Item) Encoded(key any) bool { return i.encoded(key) != nil }
 
 // Kept returns the form that key stands for, if it is cached.
 func (i *Item) Kept(b *Budget, key any) ([]byte, bool) {
-	if e := i.kept(b, key); e != nil {
+	if e := i.ask(b, key); e != nil {
 		return e.bytes, true
 	}
 	return nil, false
@@ -180,7 +180,7 @@ func (i *Item) Kept(b *Budget, key any) ([]byte, bool) {
 // when first needed and cached while the budget allows. Key must be comparable
 // and stand for the same encode func everywhere.
 func (i *Item) Encoding(b *Budget, key any, encode func(*Item) ([]byte, error)) ([]byte, error) {
-	if e := i.kept(b, key); e != nil {
+	if e := i.ask(b, key); e != nil {
 		return e.bytes, nil
 	}
 	bytes, err := encode(i)
@@ -194,7 +194,7 @@ func (i *Item) Encoding(b *Budget, key any, encode func(*Item) ([]byte, error)) 
 // Selectable is like Encoding, for the fields that selectors read. It is for
 // kinds whose fields the view cannot read because they differ by version.
 func (i *Item) Selectable(b *Budget, key any, read func(*Item) (fields.Set, error)) (fields.Set, error) {
-	if e := i.kept(b, key); e != nil {
+	if e := i.ask(b, key); e != nil {
 		return e.fields, nil
 	}
 	set, err := read(i)
@@ -219,7 +219,7 @@ const decodedCost = 4
 // Decoded is like Encoding, for the item's object. All callers get the same
 // object, and must not change it.
 func (i *Item) Decoded(b *Budget, key any, decode func(*Item) (any, error)) (any, error) {
-	if e := i.kept(b, key); e != nil {
+	if e := i.ask(b, key); e != nil {
 		return e.object, nil
 	}
 	obj, err := decode(i)

@@ -40,7 +40,7 @@ var accepted = []struct {
 	{`/pods.*watch=1`, `\.object\.metadata\.(generation|deletionTimestamp|deletionGracePeriodSeconds): `,
 		"the mark of a pod that is deleted at once is in no write: a watch that begins afterwards may not see it"},
 	{`/persistentvolumeclaims.*\$\{(old|rv):`, `^code: kanzen (200|201|422) .*kube-apiserver 409 .*the object has been modified`, "the same: it is of a revision that kanzen has not"},
-	{`/persistentvolumeclaims`, `\.metadata\.managedFields\..*: kanzen \{.*kube-apiserver nothing`, "the same: what it refused so has no managers"},
+	{`/persistentvolumeclaims`, `\.metadata\.managedFields\.\[\S+ Apply .*: kanzen \{.*kube-apiserver nothing`, "the same, of an apply that it refused for that"},
 	{``, `^(code|\.message): kanzen .*(h0\.example\.test.*kube-apiserver .*h[12]\.|h1\.example\.test.*kube-apiserver .*h[02]\.|h2\.example\.test.*kube-apiserver .*h[01]\.)example\.test`,
 		"of several webhooks that refuse at the same time kube-apiserver names the one that answers first"},
 	{`/customresourcedefinitions|reviews`, `\.openAPIV3Schema\..*\.(maximum|minimum|multipleOf): kanzen -?\d+, kube-apiserver \{"float":`,

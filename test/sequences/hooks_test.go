@@ -145,8 +145,8 @@ var behaviours = map[string]func(request map[string]any) map[string]any{
 	"finalizer": func(r map[string]any) map[string]any {
 		return patched(r, op("add", "/metadata/finalizers", []any{"example.com/a"}))
 	},
-	// An apply, or a PUT that creates, has kube-apiserver store an object of that name under the one of the URL: what is there can be read and not
-	// written. So others are given the name.
+	// Objects of an apply, and of kinds that a PUT creates, keep their names: kube-apiserver stores a renamed one under the name of the URL, and kanzen
+	// does not (docs/differences.md).
 	"rename": func(r map[string]any) map[string]any {
 		kind, _ := at(r, "/kind/kind").(string)
 		if manager, _ := at(r, "/object/metadata/managedFields/0/operation").(string); manager == "Apply" || !slices.Contains([]string{"Pod", "ConfigMap", "Secret", "Deployment"}, kind) {

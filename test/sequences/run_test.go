@@ -112,7 +112,7 @@ func (p *pair) run(ctx context.Context, steps []step, at pace) (*found, error) {
 		case st.Method != "DELETE":
 		case name == "" && collection != "":
 			mine, theirs = nil, nil // kube-apiserver deletes several objects at a time, until one is refused
-		default:
+		case st.resource() == "pods":
 			theirs = firsts(theirs) // it asks for the mark of a pod that is deleted at once, and once or twice more for its removal
 		}
 		reviews := n.values("reviews", mine, theirs)

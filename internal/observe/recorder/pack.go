@@ -20,10 +20,10 @@ const (
 	packEvery = 30 * time.Second
 	// pieceBytes is the size of a piece.
 	pieceBytes = 8 << 10
-	// packAtATime is how many records are copied while requests that end wait for the shard: less than a tenth of a millisecond.
-	packAtATime = 64
-	// mostPacked is how large a shard of the history may be for packing, in bytes: requests wait for all of it, some milliseconds.
-	mostPacked = 4 << 20
+	// packAtATime is how many records are copied while requests that end wait for the shard: a tenth of a millisecond (BenchmarkPack).
+	packAtATime = 32
+	// mostPacked is how large a shard of the history may be for packing, in bytes. Requests wait for all of it: 2 ms for half a megabyte.
+	mostPacked = 1 << 20
 )
 
 // slab makes slices that lie side by side in pieces.

@@ -163,3 +163,36 @@ func inOrder(t *testing.T, s *histories) (all []past) {
 	}
 	return all
 }
+
+// BenchmarkPack packs a full memory of the default size. Requests wait for packAtATime records of a ring, and for a shard of the history.
+func BenchmarkPack(b *testing.B) {
+	var rec v1alpha1.Record
+	n := 0
+	filled(reflect.ValueOf(&rec).Elem(), &n)
+	fill := func() (*ring, *history) {
+		r, h := newRing(4<<20), newHistory(4<<20)
+		for n := range 10000 {
+			kept := rec
+			r.push(&kept)
+			var e v1alpha1.HistoryEntry
+			filled(reflect.ValueOf(&e).Elem(), &n)
+			h.add(v1alpha1.ObjectReference{Resource: "pods", Name: fmt.Sprint(n)}, e)
+		}
+		return r, h
+	}
+	var rings, shard time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		r, h := fill()
+		b.StartTimer()
+		var p packer
+		began := time.Now()
+		r.shards[0].pack(&p)
+		rings += time.Since(began)
+		began = time.Now()
+		h.shards[0].pack(&p)
+		shard += time.Since(began)
+	}
+	b.ReportMetric(float64(rings.Microseconds())/float64(b.N), "µs/records")
+	b.ReportMetric(float64(shard.Microseconds())/float64(b.N), "µs/shard")
+}
