@@ -1,8 +1,8 @@
 package histogram
 
 import (
+	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -16,59 +16,47 @@ const few = 16
 
 // Vec is a prometheus.HistogramVec for histograms with many series, most of which hardly observe anything: those of the kinds of a control
 // plane, say, of which a process can have hundreds. A series of that takes over 2 KB from its first observation on. Here one keeps its
-// first observations as they are, and becomes a histogram by the next one. What is collected is the same.
+// first observations as they are, and counts them by the next one. What is collected is the same.
+//
+// To observe is cheap too, since every request does so a few times: the library looks up native buckets in maps that need no lock, and
+// keeps everything twice so that it can be read meanwhile; here counts are in slices, behind a lock that is held for a few increments.
 type Vec = series.Set[*Histogram]
 
 // Histogram has the observations of some labels.
 type Histogram struct {
 	series.Of
 	kind *kind
-	full atomic.Pointer[prometheus.Histogram] // nil: it has few
 
-	mu  sync.Mutex
-	few []float64 // until there is full; guarded by mu
+	mu   sync.Mutex
+	few  []float64 // until there is full; guarded by mu
+	full *counts   // nil: it has few; guarded by mu
 }
 
-// kind is what all series of a histogram share.
-type kind struct {
-	opts   prometheus.HistogramOpts
-	labels []string
-}
-
-// NewVec makes a histogram with labels.
+// NewVec makes a histogram with labels. Like the library, it panics if the options make no sense, or if a label is that of buckets.
 func NewVec(o prometheus.HistogramOpts, labels []string) *Vec {
-	k := &kind{o, labels}
+	if _, ok := o.ConstLabels[bucketLabel]; ok || slices.Contains(labels, bucketLabel) {
+		panic("a histogram cannot have the label " + bucketLabel)
+	}
+	k := newKind(o)
 	return series.NewSet(prometheus.Opts{Namespace: o.Namespace, Subsystem: o.Subsystem, Name: o.Name, Help: o.Help, ConstLabels: o.ConstLabels}, labels,
 		func(of series.Of) *Histogram { return &Histogram{Of: of, kind: k} })
 }
 
+// bucketLabel has the bound of a bucket where a histogram is written as text.
+const bucketLabel = "le"
+
 // Observe is part of prometheus.Observer.
 func (h *Histogram) Observe(value float64) {
-	if full := h.full.Load(); full != nil {
-		(*full).Observe(value)
-		return
-	}
+	at := h.kind.place(value) // needs no lock
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if full := h.full.Load(); full != nil {
-		(*full).Observe(value)
+	if h.full != nil {
+		h.full.observe(h.kind, value, at)
 		return
 	}
-	h.few = append(h.few, value)
-	if len(h.few) > few {
-		full := h.histogram()
-		h.full.Store(&full)
-		h.few = nil
+	if h.few = append(h.few, value); len(h.few) > few {
+		h.few, h.full = nil, h.kind.count(h.few)
 	}
-}
-
-// histogram makes the histogram of few observations. The caller holds mu.
-func (h *Histogram) histogram() prometheus.Histogram {
-	made := prometheus.NewHistogramVec(h.kind.opts, h.kind.labels).WithLabelValues(h.Values()...)
-	for _, value := range h.few {
-		made.Observe(value)
-	}
-	return made.(prometheus.Histogram) // as ObserverVec documents
 }
 
 // Collect is part of prometheus.Collector.
@@ -76,19 +64,17 @@ func (h *Histogram) Collect(ch chan<- prometheus.Metric) { ch <- h }
 
 // Write is part of prometheus.Metric.
 func (h *Histogram) Write(out *dto.Metric) error {
-	err := h.whole().Write(out)
-	if err == nil {
-		out.Histogram.CreatedTimestamp = timestamppb.New(h.Began())
-	}
-	return err
+	out.Label, out.Histogram = prometheus.MakeLabelPairs(h.Desc(), h.Values()), h.counts().write(h.kind)
+	out.Histogram.CreatedTimestamp = timestamppb.New(h.Began())
+	return nil
 }
 
-// whole returns the series as a histogram.
-func (h *Histogram) whole() prometheus.Histogram {
+// counts returns a copy, so that nobody who observes waits for what is made of it.
+func (h *Histogram) counts() *counts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if full := h.full.Load(); full != nil {
-		return *full
+	if h.full != nil {
+		return h.full.clone()
 	}
-	return h.histogram()
+	return h.kind.count(h.few)
 }
