@@ -1,12 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -114,5 +120,65 @@ func TestFollow(t *testing.T) {
 	}
 	if err := f.follow(strings.NewReader("{}\n")); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("an event without a mark: %v", err)
+	}
+}
+
+// held is a connection that answers when all requests are under way: one that waits for answers gets none.
+type held struct {
+	left     *sync.WaitGroup
+	outcomes []error
+}
+
+func (c held) do(ctx context.Context, _ load, i int, _ *bytes.Buffer) (time.Duration, error) {
+	c.left.Done()
+	c.left.Wait()
+	return 0, c.outcomes[i%len(c.outcomes)]
+}
+
+func (held) Close() {}
+
+func TestPace(t *testing.T) {
+	const n = 60
+	all := &sync.WaitGroup{}
+	all.Add(n)
+	failed := errors.New("connection lost")
+	c := held{all, []error{nil, &side.StatusError{Code: http.StatusTooManyRequests}, fmt.Errorf("get: %w", context.DeadlineExceeded), failed, nil, nil}}
+	s := &sender{clients: []connection{c, c}}
+	o, err := s.pace(t.Context(), 600, 100*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.sent != n || len(o.took) != n/2 || o.refused != n/6 || o.expired != n/6 || o.failed != n/6 || !errors.Is(o.failure, failed) {
+		t.Errorf("%d sent, %d answered, %d refused, %d timed out, %d failed (%v)", o.sent, len(o.took), o.refused, o.expired, o.failed, o.failure)
+	}
+	// All were answered when the last was due, 98 ms after the first.
+	if took := side.Percentile(o.took, 100); took < 98*time.Millisecond {
+		t.Errorf("the slowest took %v", took)
+	}
+}
+
+func TestLateArrival(t *testing.T) {
+	s := &sender{}
+	err := s.on(t.Context(), nil, arrival{due: time.Now().Add(-patience)})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a request that nobody waits for: %v", err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	b := &bench{pods: 100, crs: 100}
+	for _, name := range tailNames {
+		if !slices.Contains(loadNames(loads(b.pods)), name) {
+			t.Errorf("there is no load %s", name)
+		}
+	}
+	names := b.names()
+	slices.Sort(names)
+	if unique := slices.Compact(slices.Clone(names)); len(unique) != len(names) {
+		t.Errorf("names occur twice: %v", names)
+	}
+	b.only = []string{"secret-list"}
+	if b.wantsAny(b.firstNames()...) {
+		t.Error("Secrets are said to be measured with all else")
 	}
 }

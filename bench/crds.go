@@ -131,11 +131,7 @@ func (b *bench) wantsAny(names ...string) bool {
 // measureCustom starts a side on fresh data and measures definitions, and then
 // the custom resources of one of them.
 func (b *bench) measureCustom(ctx context.Context, name string) error {
-	names := []string{crdsName}
-	for _, l := range customLoads(b.crs) {
-		names = append(names, l.name)
-	}
-	if !b.wantsAny(names...) {
+	if !b.wantsAny(append(loadNames(customLoads(b.crs)), crdsName)...) {
 		return nil
 	}
 	s, err := side.Start(ctx, name, b.programs, side.Options{})
@@ -160,17 +156,7 @@ func (b *bench) measureCustom(ctx context.Context, name string) error {
 	if err := s.Calm(ctx); err != nil {
 		return err
 	}
-	for _, l := range customLoads(b.crs) {
-		if b.wants(l.name) && l.concerns(name) {
-			err = b.load(ctx, s, l)
-		} else if l.once {
-			err = b.fill(ctx, s, l) // the other loads are about what it creates
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w%s", l.name, err, s.Logs())
-		}
-	}
-	return nil
+	return b.loadAll(ctx, s, customLoads(b.crs))
 }
 
 // definitions measures what definitions cost that nobody uses.

@@ -31,7 +31,7 @@ func main() {
 func command(ctx context.Context) error {
 	b := &bench{crds: 300, crs: 3000, manyCRDs: 5000, watchers: 200, events: 1000, minCPU: 1500 * time.Millisecond, quiet: 3 * time.Second, results: &results{}, stored: map[string][]byte{}}
 	flag.IntVar(&b.pods, "pods", 3000, "pods to create and list")
-	runs := flag.Int("runs", 3, "runs; the report has their medians")
+	runs := flag.Int("runs", 0, "runs; the report has their medians; 0: 3, and 1 with -tails")
 	quick := flag.Bool("quick", false, "a tenth of everything, once: to see that it works; nothing is written")
 	only := flag.String("only", "", "names of what to measure, separated by commas; nothing is written")
 	out := flag.String("out", "", "directory for the report and its drawing (default docs/benchmarks of this repository)")
@@ -40,6 +40,7 @@ func command(ctx context.Context) error {
 	flag.StringVar(&b.profiles, "profiles", "", "directory for CPU profiles of each load on each side, taken after it was measured")
 	grow := flag.Bool("growth", false, "measure instead what kanzen costs as objects, watchers, definitions and clients become more")
 	growPeer := flag.Bool("growth-peer", false, "the same, of kube-apiserver too, with up to a tenth of the objects and definitions")
+	tails := flag.Bool("tails", false, "measure instead how long requests take that come at a fixed rate")
 	bare := flag.String("bare", "", "be the bare server at this address (what this program starts by itself)")
 	flag.StringVar(&b.bodies, "bodies", "", "directory of what the bare server serves")
 	commits := flag.String("commits", "", "commit to a bare Pebble in this directory (what this program starts by itself)")
@@ -57,9 +58,15 @@ func command(ctx context.Context) error {
 	if *only != "" {
 		b.only = strings.Split(*only, ",")
 	}
-	names := b.names()
-	if *grow || *growPeer {
+	names, usual := b.names(), 3
+	switch {
+	case *grow || *growPeer:
 		names = growthParts
+	case *tails:
+		names, usual = tailNames, 1
+	}
+	if *runs == 0 {
+		*runs = usual
 	}
 	if err := b.valid(*runs, names, flag.Args()); err != nil {
 		return err
@@ -97,6 +104,9 @@ func command(ctx context.Context) error {
 	}
 	if *grow || *growPeer {
 		return b.grow(ctx, *quick, *growPeer, *out, which)
+	}
+	if *tails {
+		return b.measureTails(ctx, *runs, *quick, *out, which)
 	}
 	for i := range *runs {
 		progress("run %d of %d", i+1, *runs)

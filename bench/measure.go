@@ -51,15 +51,25 @@ const (
 )
 
 func (b *bench) names() []string {
-	names := []string{startName, idleName}
-	for _, l := range loads(b.pods) {
-		names = append(names, l.name)
-	}
-	names = append(names, memoryName, watchName, watchSharedName, endName, crdsName)
-	for _, l := range customLoads(b.crs) {
-		names = append(names, l.name)
+	names := append(b.firstNames(), crdsName)
+	names = append(names, loadNames(customLoads(b.crs))...)
+	for _, g := range b.guards("") {
+		names = append(names, loadNames(g.loads)...)
 	}
 	return append(names, crdsManyName)
+}
+
+// firstNames are those of what measure measures. The rest is measured on servers of its own.
+func (b *bench) firstNames() []string {
+	return slices.Concat([]string{startName, idleName}, loadNames(loads(b.pods)), []string{memoryName, watchName, watchSharedName, endName})
+}
+
+func loadNames(all []load) []string {
+	var names []string
+	for _, l := range all {
+		names = append(names, l.name)
+	}
+	return names
 }
 
 func (b *bench) wants(name string) bool {
@@ -74,6 +84,9 @@ func (b *bench) run(ctx context.Context, order []string) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if err := b.measureCustom(ctx, name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := b.measureGuarded(ctx, name); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -100,7 +113,7 @@ func (b *bench) run(ctx context.Context, order []string) error {
 
 // measure starts a side, measures it and stops it.
 func (b *bench) measure(ctx context.Context, name string) error {
-	if len(b.only) > 0 && !slices.ContainsFunc(b.only, func(n string) bool { return !strings.HasPrefix(n, "cr-") && !strings.HasPrefix(n, "crds") }) {
+	if !b.wantsAny(b.firstNames()...) {
 		return nil
 	}
 	s, err := side.Start(ctx, name, b.programs, side.Options{})
@@ -188,6 +201,21 @@ func (b *bench) memory(ctx context.Context, s *side.Side, row string) error {
 	}
 	progress("%s: %s %.0f MiB", s.Name, row, mib)
 	b.results.add(memorySection, row, "MiB", s.Name, mib)
+	return nil
+}
+
+// loadAll gives a side some loads: those that are wanted, and creations in any case, because the other loads are about what they create.
+func (b *bench) loadAll(ctx context.Context, s *side.Side, all []load) (err error) {
+	for _, l := range all {
+		if b.wants(l.name) && l.concerns(s.Name) {
+			err = b.load(ctx, s, l)
+		} else if l.once {
+			err = b.fill(ctx, s, l)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w%s", l.name, err, s.Logs())
+		}
+	}
 	return nil
 }
 

@@ -19,6 +19,9 @@ var limits = []string{side.Bare, side.Etcd, side.Commit}
 // section is a table of the report.
 type section struct{ title, text string }
 
+// share is the unit of what is a part of something.
+const share = "%"
+
 // figure is a row of a table: one quantity, measured on each side in each run.
 type figure struct {
 	section section
@@ -95,7 +98,7 @@ func (r *results) size(l load, name string, n int) {
 // sections are the tables that have rows, in the order of the report.
 func (r *results) sections() []section {
 	var out []section
-	for _, s := range []section{memorySection, cpuSection, watchSection, crdSection, p50Section, p99Section, rateSection} {
+	for _, s := range []section{memorySection, cpuSection, watchSection, crdSection, p50Section, p99Section, rateSection, ownSection, equalSection, overSection, pauseSection} {
 		if slices.ContainsFunc(r.figures, func(f *figure) bool { return f.section == s }) {
 			out = append(out, s)
 		}
@@ -110,15 +113,21 @@ func (r *results) rows(s section) []*figure {
 // value is the median of the runs.
 func (f *figure) value(name string) float64 { return side.Median(f.samples[name]) }
 
-// ratios are how many times better a side is than the peer, run by run: what slowed both sides of a run down is not in them.
+// ratios are how many times better a side is than the peer, run by run: what slowed both sides of a run down is not in them. Shares
+// have none: the best is zero.
 func (f *figure) ratios(name string) []float64 {
+	if f.unit == share {
+		return nil
+	}
 	peer, kanzen := f.samples[side.Peer], f.samples[name]
 	var out []float64
 	for i := range min(len(peer), len(kanzen)) {
+		better, worse := peer[i], kanzen[i]
 		if f.higher {
-			out = append(out, kanzen[i]/peer[i])
-		} else {
-			out = append(out, peer[i]/kanzen[i])
+			better, worse = worse, better
+		}
+		if worse != 0 { // no number says how much better nothing is
+			out = append(out, better/worse)
 		}
 	}
 	return out
@@ -249,10 +258,14 @@ func (r *results) write(dir, conditions string) error {
 
 // conditions says under which circumstances the numbers were measured.
 func (r *results) conditions(runs int, which string) string {
+	made := "one run"
+	if runs > 1 {
+		made = fmt.Sprintf("median of %d runs, with the lowest and the highest in brackets", runs)
+	}
 	lines := []string{
 		fmt.Sprintf("kube-apiserver v1.37.2 with etcd in a process of its own, and kanzen (%s) on its embedded etcd and on Pebble, all with fsync on", which),
 		side.Machine() + "; servers and load generator share the machine",
-		fmt.Sprintf("median of %d runs, with the lowest and the highest in brackets; %s", runs, time.Now().UTC().Format(time.DateOnly)),
+		made + "; " + time.Now().UTC().Format(time.DateOnly),
 	}
 	for _, s := range r.sizes {
 		lines = append(lines, fmt.Sprintf("%s: the answer has %d bytes (%s) and %d bytes (%s)",

@@ -51,7 +51,7 @@ type series struct {
 }
 
 func (s *series) at(percent int) time.Duration {
-	return side.Percentile(s.took, percent).Round(10 * time.Microsecond)
+	return side.Percentile(s.took, float64(percent)).Round(10 * time.Microsecond)
 }
 
 func (p *part) print(what string) {

@@ -210,15 +210,16 @@ func (s *Side) awaitReady(ctx context.Context, began time.Time) error {
 	}
 }
 
-// Restart ends the side's only process in order, starts it again on the same
-// data and waits until it is ready.
+// Restart ends the API server in order, starts it again on the same data and
+// waits until it is ready. An etcd that is a process of its own goes on.
 func (s *Side) Restart(ctx context.Context) error {
 	return s.Offline(ctx, func(string) error { return nil })
 }
 
 // Offline restarts the side, and meanwhile passes its data directory to change.
 func (s *Side) Offline(ctx context.Context, change func(dataDir string) error) error {
-	was := s.procs[0]
+	last := len(s.procs) - 1
+	was := s.procs[last]
 	if err := was.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -227,7 +228,7 @@ func (s *Side) Offline(ctx context.Context, change func(dataDir string) error) e
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	s.procs = nil
+	s.procs = s.procs[:last]
 	if err := change(s.path("data")); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -146,12 +147,43 @@ func TestClient(t *testing.T) {
 
 func TestPercentile(t *testing.T) {
 	took := []time.Duration{4, 1, 3, 2}
-	for p, want := range map[int]time.Duration{0: 1, 50: 3, 99: 4, 100: 4} {
+	for p, want := range map[float64]time.Duration{0: 1, 50: 3, 99.9: 4, 100: 4} {
 		if got := Percentile(slices.Clone(took), p); got != want {
-			t.Errorf("percentile %d = %d, want %d", p, got, want)
+			t.Errorf("percentile %v = %d, want %d", p, got, want)
 		}
 	}
 	if got := Percentile(nil, 50); got != 0 {
 		t.Errorf("percentile of nothing = %d", got)
+	}
+}
+
+func TestPauses(t *testing.T) {
+	metrics := func(count int, sum, shortest, longest float64) []byte {
+		return fmt.Appendf(nil, "# TYPE go_gc_duration_seconds summary\ngo_gc_duration_seconds{quantile=\"0\"} %v\ngo_gc_duration_seconds{quantile=\"0.5\"} 7\n"+
+			"go_gc_duration_seconds{quantile=\"1\"} %v\ngo_gc_duration_seconds_sum %v\ngo_gc_duration_seconds_count %v\n", shortest, longest, sum, count)
+	}
+	parse := func(b []byte) Pauses {
+		p, err := parsePauses(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	began := parse(metrics(10, 1, 0.0625, 0.5))
+	for _, c := range []struct {
+		metrics        []byte
+		total, longest time.Duration
+	}{
+		{metrics(10, 1, 0.0625, 0.5), 0, 0},
+		{metrics(12, 2, 0.0625, 0.75), time.Second, 750 * time.Millisecond},                                // the longest is one of the two
+		{metrics(12, 1.25, 0.0625, 0.5), 250 * time.Millisecond, 187500 * time.Microsecond},                // it is one of those before
+		{metrics(11, 1.0009765625, 0.0009765625, 0.5), 976562 * time.Nanosecond, 976562 * time.Nanosecond}, // the only one
+	} {
+		if total, longest := parse(c.metrics).Since(began); total != c.total || longest != c.longest {
+			t.Errorf("%s: %v and %v, want %v and %v", c.metrics, total, longest, c.total, c.longest)
+		}
+	}
+	if _, err := parsePauses([]byte("go_gc_duration_seconds_sum 1\n")); err == nil {
+		t.Error("half of the metric is taken for all of it")
 	}
 }

@@ -8,12 +8,12 @@ import (
 )
 
 // Percentile sorts took and picks the value that p per cent do not exceed.
-func Percentile(took []time.Duration, p int) time.Duration {
+func Percentile(took []time.Duration, p float64) time.Duration {
 	if len(took) == 0 {
 		return 0
 	}
 	slices.Sort(took)
-	return took[min(len(took)-1, len(took)*p/100)]
+	return took[min(len(took)-1, int(float64(len(took))*p/100))]
 }
 
 // Sleep waits, unless the program is to end.
