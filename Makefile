@@ -25,7 +25,7 @@ MODULES := test bench test/helm test/operations test/kubebuilder test/conformanc
 
 # Suites of test/ that compare with thousands of recorded answers of kube-apiserver, break things for a minute, or first compile
 # programs beside this module and test suites of others: they say more about kanzen than about a clone of it.
-DEEP := ./authz/matrix ./chaos ./goldens ./hostile
+DEEP := ./authz/matrix ./chaos ./goldens ./hostile ./http2
 DEEP_TESTS := ^(TestManifests|TestKMSFaults|TestControllerRuntimeSuites|TestKubebuilder|TestExampleModule|TestTestkit|TestMulticluster|TestExtensionThings|TestExtensionPodMetrics)$$
 # Tests wait, end-to-end tests most of the time: more of them run than there are processors.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/kanzen-io/kanzen/internal/chain"
+	"github.com/kanzen-io/kanzen/internal/wire/h2"
 	"github.com/kanzen-io/kanzen/internal/wire/pki"
 )
 
@@ -87,10 +88,12 @@ func (s *Server) Start(ctx context.Context, o Options) (_ *Running, err error) {
 		Handler: r.parts.handler, BaseContext: func(net.Listener) context.Context { return requests },
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout + chain.Grace, WriteTimeout: requestTimeout + chain.Grace, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: 1 << 20, ErrorLog: stdlog.New(debugLog{o.Log}, "", 0),
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, WriteByteTimeout: stuckTimeout,
-			MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 16 << 20},
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate, NextProtos: []string{"h2", "http/1.1"},
 			ClientAuth: tls.RequestClientCert}, // judged by the authenticators
+	}
+	two := &h2.Server{MaxStreams: maxStreams, Stuck: stuckTimeout, StreamWindow: 256 << 10, ConnWindow: 16 << 20}
+	if err := two.Configure(r.http); err != nil {
+		return nil, err
 	}
 	return r, r.begin(ctx)
 }

@@ -20,6 +20,12 @@ type details struct {
 	info *request.Info
 }
 
+// levelHeader and schemaHeader are headers of each answer, as http.Header has their names.
+var (
+	levelHeader  = http.CanonicalHeaderKey(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
+	schemaHeader = http.CanonicalHeaderKey(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)
+)
+
 // maxWait bounds how long a request waits in a queue. Most requests wait at most a quarter of their deadline.
 const maxWait = time.Minute
 
@@ -42,8 +48,7 @@ func (c *Controller) Filter(limit time.Duration) chain.Filter {
 			t.Estimate = c.estimate(r, i, f, f.maxSeats)
 			f.metrics().seats.Observe(float64(t.seats()))
 			h := w.Header()
-			h.Set(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID, string(f.levelUID))
-			h.Set(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID, string(f.UID))
+			h[levelHeader], h[schemaHeader] = []string{string(f.levelUID)}, []string{string(f.UID)}
 			var hash uint64
 			if !f.exempt {
 				t.which = f.distinguish(u, i)

@@ -17,6 +17,7 @@ import (
 	"github.com/kanzen-io/kanzen/internal/observe/console"
 	"github.com/kanzen-io/kanzen/internal/process/config"
 	"github.com/kanzen-io/kanzen/internal/process/keys"
+	"github.com/kanzen-io/kanzen/internal/wire/h2"
 )
 
 // This file has the HTTP server and its bounds: for idle connections, and for
@@ -99,12 +100,14 @@ func New(c Config) (*Listener, error) {
 	if streams <= 0 {
 		streams = defaultStreams
 	}
-	srv.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams: streams,
-		WriteByteTimeout:     min(stuckTimeout, c.RequestTimeout),
-		// Windows for the uploads of one stream and of a connection: most
-		// bodies fit without waiting for a window update.
-		MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 16 << 20,
+	two := &h2.Server{
+		MaxStreams: uint32(streams),
+		Stuck:      min(stuckTimeout, c.RequestTimeout),
+		// Most bodies fit without waiting for a window update.
+		StreamWindow: 256 << 10, ConnWindow: 16 << 20,
+	}
+	if err := two.Configure(srv); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
