@@ -1,6 +1,7 @@
 // Command nodes lives as the nodes of a cluster do, and holds what that costs kanzen against the model of docs/scale.md.
 //
 //	go run ./nodes -kanzen ../kanzen -nodes 300,1000,3000
+//	go run ./nodes -sides pebble,peer -nodes 10000    # needs 2 file descriptors a node in each process: ulimit -n 65536
 //
 // Each node is a kubelet and a kube-proxy with a connection and a user of their own: a lease renewed every ten seconds, a status every five
 // minutes, eight watches. Pods come and go on them, and an EndpointSlice changes, which all see.
@@ -39,6 +40,7 @@ func main() {
 // sizes is what is measured.
 type sizes struct {
 	programs    side.Programs
+	side        string
 	pods        int           // on each node
 	churn       float64       // pods a second on a thousand nodes
 	length      time.Duration // of each part
@@ -50,6 +52,8 @@ type sizes struct {
 func run(ctx context.Context) (err error) {
 	var s sizes
 	kanzen := flag.String("kanzen", "", "a kanzen binary; none: it is built from this repository")
+	peerBin := flag.String("peer-bin", os.Getenv("PEER_BIN"), "directory with kube-apiserver and etcd; none: they are built into peer/bin (also as PEER_BIN)")
+	sides := flag.String("sides", "kanzen", "kanzen, pebble, peer, separated by commas: who is measured")
 	nodes := flag.String("nodes", "300,1000,3000", "how many nodes, one measurement each")
 	flag.IntVar(&s.pods, "pods", 10, "pods on each node")
 	flag.Float64Var(&s.churn, "churn", 10, "pods that come and go each second for a thousand nodes")
@@ -67,7 +71,15 @@ func run(ctx context.Context) (err error) {
 		}
 		*into = string(b)
 	}
-	if s.programs, err = side.Build(ctx, *kanzen, "", side.Kanzen); err != nil {
+	var names []string
+	for short := range strings.SplitSeq(*sides, ",") {
+		name := map[string]string{"kanzen": side.Kanzen, "pebble": side.Pebble, "peer": side.Peer}[short]
+		if name == "" {
+			return fmt.Errorf("there is no side %q", short)
+		}
+		names = append(names, name)
+	}
+	if s.programs, err = side.Build(ctx, *kanzen, *peerBin, names...); err != nil {
 		return err
 	}
 	fmt.Println(side.Machine())
@@ -76,12 +88,14 @@ func run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := s.measure(ctx, n); err != nil {
-			return fmt.Errorf("%d nodes: %w", n, err)
+		for _, s.side = range names {
+			if err := s.measure(ctx, n); err != nil {
+				fmt.Fprintf(os.Stderr, "%s, %d nodes: %v\n", s.side, n, err)
+			}
 		}
 	}
 	printRows(s.rows)
-	return nil
+	return ctx.Err()
 }
 
 func nodeName(n int) string { return fmt.Sprintf("node-%05d", n) }
@@ -92,7 +106,7 @@ func (s *sizes) measure(ctx context.Context, size int) error {
 	for n := range size {
 		tokens += fmt.Sprintf("%s,system:node:%s,%d,system:nodes\n", token(nodeName(n)), nodeName(n), n)
 	}
-	server, err := side.Start(ctx, side.Kanzen, s.programs, side.Options{Tokens: tokens})
+	server, err := side.Start(ctx, s.side, s.programs, side.Options{Tokens: tokens})
 	if err != nil {
 		return err
 	}
@@ -153,7 +167,7 @@ func (s *sizes) parts(ctx context.Context, server *side.Side, size int) error {
 func (s *sizes) part(ctx context.Context, f *fleet, name string, memory float64, work func(ctx context.Context)) error {
 	ctx, stop := context.WithTimeout(ctx, s.length)
 	defer stop()
-	f.median()
+	f.times()
 	before, err := f.server.CPU()
 	if err != nil {
 		return err
@@ -175,7 +189,8 @@ func (s *sizes) part(ctx context.Context, f *fleet, name string, memory float64,
 		return err
 	}
 	took := time.Since(began)
-	r := row{nodes: len(f.nodes), part: name, seconds: took.Seconds(), did: f.did().minus(did), late: f.median(), memoryGoal: memory}
+	r := row{side: s.side, nodes: len(f.nodes), part: name, seconds: took.Seconds(), did: f.did().minus(did), memoryGoal: memory}
+	r.leases, r.writes = f.times()
 	r.predicted, r.used = r.did.predicted(took), (after-before).Seconds()/took.Seconds()
 	if r.memory, err = f.server.RSS(); err != nil {
 		return err
@@ -285,15 +300,26 @@ func (s *sizes) comeAndGo(ctx context.Context, f *fleet) {
 // life is that of a pod.
 func (s *sizes) life(ctx context.Context, c *side.Client, f *fleet, n int) error {
 	name, node := fmt.Sprintf("passing-%06d", n), n%len(f.nodes)
-	err := s.create(ctx, c, node, name)
+	var err error
+	timed := func(do func() error) {
+		began := time.Now()
+		err = errors.Join(err, do())
+		f.note(&f.wrote, time.Since(began))
+	}
+	timed(func() error { return s.create(ctx, c, node, name) })
 	f.creates.Add(1)
 	for beat := range 3 {
-		err = errors.Join(err, s.patchStatus(ctx, f.nodes[node].kubelet, name, beat))
+		timed(func() error { return s.patchStatus(ctx, f.nodes[node].kubelet, name, beat) })
 		f.podStatuses.Add(1)
 	}
+	timed(func() error { return deletePod(ctx, c, name) })
 	f.deletes.Add(1)
-	return errors.Join(err, c.Do(ctx, side.Request{Method: http.MethodDelete, Path: podsPath + "/" + name, ContentType: "application/json",
-		Body: `{"gracePeriodSeconds":0}`}, io.Discard))
+	return err
+}
+
+func deletePod(ctx context.Context, c *side.Client, name string) error {
+	return c.Do(ctx, side.Request{Method: http.MethodDelete, Path: podsPath + "/" + name, ContentType: "application/json",
+		Body: `{"gracePeriodSeconds":0}`}, io.Discard)
 }
 
 // endpoints changes the slice once a second until ctx ends.

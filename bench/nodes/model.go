@@ -37,22 +37,24 @@ func (w work) predicted(within time.Duration) float64 {
 
 // row is one part of the measurement at one size.
 type row struct {
+	side               string
 	nodes              int
 	part               string
 	seconds            float64
 	did                work
 	predicted, used    float64 // cores
-	late               float64 // the median delay of a lease's renewal, ms
+	leases, writes     times
 	memory, memoryGoal float64 // MiB
 }
 
 func printRows(rows []row) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "nodes\tpart\tleases/s\tnode statuses/s\tpod writes/s\tdeliveries/s\tcores predicted\tmeasured\tratio\tlease answered, median ms\tMiB predicted\tmeasured\t")
+	fmt.Fprintln(w, "side\tnodes\tpart\tleases/s\tnode statuses/s\tpod writes/s\tdeliveries/s\tcores predicted\tmeasured\tratio\tlease: median ms\tp99\twrite of a pod: median ms\tp99\tMiB predicted\tmeasured\t")
 	for _, r := range rows {
 		rate := func(n int64) string { return fmt.Sprintf("%.1f", float64(n)/r.seconds) }
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%.3f\t%.3f\t%.2f\t%.1f\t%.0f\t%.0f\t\n", r.nodes, r.part, rate(r.did.leases), rate(r.did.statuses),
-			rate(r.did.creates+r.did.podStatuses+r.did.deletes), rate(r.did.deliveries), r.predicted, r.used, r.used/r.predicted, r.late, r.memoryGoal, r.memory)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%.3f\t%.3f\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f\t%.0f\t\n", r.side, r.nodes, r.part, rate(r.did.leases), rate(r.did.statuses),
+			rate(r.did.creates+r.did.podStatuses+r.did.deletes), rate(r.did.deliveries), r.predicted, r.used, r.used/r.predicted, r.leases.median, r.leases.p99,
+			r.writes.median, r.writes.p99, r.memoryGoal, r.memory)
 	}
 	_ = w.Flush() // to standard output; the last thing that is done
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +35,7 @@ type fleet struct {
 	failed                                                      atomic.Int64
 	mu                                                          sync.Mutex
 	first                                                       error           // guarded by mu; of what failed
-	took                                                        []time.Duration // guarded by mu; of renewals
+	took, wrote                                                 []time.Duration // guarded by mu; of renewals, and of writes of pods
 }
 
 // node is a kubelet and a kube-proxy, with a connection each.
@@ -60,17 +59,28 @@ func (f *fleet) fail(err error) {
 	}
 }
 
-// median of the renewals since the last call.
-func (f *fleet) median() float64 {
+// note keeps what a request took.
+func (f *fleet) note(of *[]time.Duration, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.took) == 0 {
-		return 0
-	}
-	slices.Sort(f.took)
-	m := f.took[len(f.took)/2]
-	f.took = nil
-	return float64(m) / float64(time.Millisecond)
+	*of = append(*of, took)
+}
+
+// times returns what renewals and writes of pods took since the last call.
+func (f *fleet) times() (leases, writes times) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	leases, writes = timesOf(f.took), timesOf(f.wrote)
+	f.took, f.wrote = nil, nil
+	return leases, writes
+}
+
+// times are what some requests took, in ms.
+type times struct{ median, p99 float64 }
+
+func timesOf(took []time.Duration) times {
+	ms := func(p float64) float64 { return float64(side.Percentile(took, p)) / float64(time.Millisecond) }
+	return times{ms(50), ms(99)}
 }
 
 func token(name string) string { return "token-of-" + name }
@@ -138,9 +148,7 @@ func (f *fleet) live(ctx context.Context, n *node) {
 			f.fail(err)
 		}
 		f.leases.Add(1)
-		f.mu.Lock()
-		f.took = append(f.took, time.Since(began))
-		f.mu.Unlock()
+		f.note(&f.took, time.Since(began))
 		if time.Now().After(nextReport) {
 			if err := f.report(ctx, n); err != nil && ctx.Err() == nil {
 				f.fail(err)
