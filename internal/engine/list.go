@@ -231,12 +231,16 @@ func (c *call) snapshot(ctx context.Context, o *internalversion.ListOptions) (*s
 		}
 		return s, "", err
 	}
-	if values := c.triggers(termsOf(o.FieldSelector)); values != nil {
-		s, err := c.view.Share(ctx, values...)
-		return s, "", err
-	}
-	s, err := c.view.Snapshot(ctx)
+	s, err := c.present(ctx, o)
 	return s, "", err
+}
+
+// present returns the objects that there are, or of them only those of the node, say, that options require.
+func (c *call) present(ctx context.Context, o *internalversion.ListOptions) (*store.Snapshot, error) {
+	if values := c.triggers(termsOf(o.FieldSelector)); values != nil {
+		return c.view.Share(ctx, values...)
+	}
+	return c.view.Snapshot(ctx)
 }
 
 // continued resumes a list where a page ended, at the revision of the first

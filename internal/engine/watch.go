@@ -136,7 +136,7 @@ func (c *call) watchStart(ctx context.Context, o *internalversion.ListOptions) (
 			return nil, 0, err
 		}
 	}
-	snap, err := c.view.Snapshot(ctx)
+	snap, err := c.present(ctx, o)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -142,7 +142,7 @@ func sources(t *testing.T) map[string]string {
 		"WAL":     "sqlite://" + filepath.Join(t.TempDir(), "state.db") + "?_journal_mode=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate",
 		"journal": "sqlite://" + filepath.Join(t.TempDir(), "state.db") + "?_journal_mode=DELETE&cache=shared&_busy_timeout=30000&_txlock=immediate",
 	}
-	if at := startPostgres(t); at != "" {
+	if at := startPostgres(t, ""); at != "" {
 		all["Postgres"] = at
 	}
 	return all
@@ -266,8 +266,9 @@ func compareCompactKey(t *testing.T, c *clientv3.Client, db store.DB) {
 	}
 }
 
-// startPostgres runs a PostgreSQL until the test ends, and returns the URL of a database in it; "" if there is no PostgreSQL here.
-func startPostgres(t *testing.T) string {
+// startPostgres runs a PostgreSQL until the test ends, and returns the URL of a database in it; "" if there is no PostgreSQL here. With the
+// certificates of a directory (server, authority) it takes only connections over TLS from clients that have one, too; "": without TLS.
+func startPostgres(t *testing.T, certificates string) string {
 	t.Helper()
 	initdb, err := exec.LookPath("initdb")
 	if err != nil {
@@ -295,13 +296,18 @@ func startPostgres(t *testing.T) string {
 	if out, err := make.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	server := exec.Command(filepath.Join(filepath.Dir(initdb), "postgres"), "-D", filepath.Join(dir, "data"), "-p", port, "-k", dir, "-h", "127.0.0.1", "-F")
+	args := []string{"-D", filepath.Join(dir, "data"), "-p", port, "-k", dir, "-h", "127.0.0.1", "-F"}
+	query := url.Values{"sslmode": {"disable"}}
+	if certificates != "" {
+		args, query = append(args, overTLS(t, dir, certificates)...), clientTLS(certificates)
+	}
+	server := exec.Command(filepath.Join(filepath.Dir(initdb), "postgres"), args...)
 	server.SysProcAttr = as
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = server.Process.Signal(syscall.SIGINT), server.Wait() })
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("kine", "secret"), Host: "127.0.0.1:" + port, Path: "/postgres", RawQuery: "sslmode=disable"}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("kine", "secret"), Host: "127.0.0.1:" + port, Path: "/postgres", RawQuery: query.Encode()}
 	createDatabase(t, u.String())
 	u.Path = "/kubernetes"
 	return u.String()
