@@ -59,6 +59,7 @@ type Config struct {
 type Listener struct {
 	*http.Server
 	port net.Listener
+	two  *h2.Server // nil: only HTTP/1.1 is served
 }
 
 // New makes the HTTP server in front of the chain.
@@ -91,7 +92,7 @@ func New(c Config) (*Listener, error) {
 	}
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
-	l := &Listener{srv, c.Port}
+	l := &Listener{Server: srv, port: c.Port}
 	if root.DisableHTTP2 {
 		return l, nil
 	}
@@ -100,13 +101,13 @@ func New(c Config) (*Listener, error) {
 	if streams <= 0 {
 		streams = defaultStreams
 	}
-	two := &h2.Server{
+	l.two = &h2.Server{
 		MaxStreams: uint32(streams),
 		Stuck:      min(stuckTimeout, c.RequestTimeout),
 		// Most bodies fit without waiting for a window update.
 		StreamWindow: 256 << 10, ConnWindow: 16 << 20,
 	}
-	if err := two.Configure(srv); err != nil {
+	if err := l.two.Configure(srv); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -169,6 +170,16 @@ func (l *Listener) Serve() error {
 		return nil
 	}
 	return fmt.Errorf("serve: %w", err)
+}
+
+// ended waits until clients have closed their connections, for limit at most.
+func (l *Listener) ended(limit time.Duration) {
+	if l.two == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	l.two.Ended(ctx)
 }
 
 // serverErrors receives the log of the HTTP server. It has errors of connections, which clients

@@ -92,6 +92,9 @@ func (s *Shutdown) Run(l *Listener, leave func()) error {
 // more requests, and then that their watches have ended.
 const farewell = 25 * time.Millisecond
 
+// answerTimeout bounds how long clients are waited for that have not taken the ends of their answers.
+const answerTimeout = time.Second
+
 // closing closes the port and its connections. A client whose watch ends cleanly
 // while the port is closed resumes the watch on the next server. A client whose
 // connection breaks, or that reconnects to a server about to end, may begin
@@ -127,6 +130,7 @@ func (c *closing) end() error {
 	after := c.clock.After
 	<-after(farewell)
 	c.Cut()
+	c.listener.ended(answerTimeout)
 	select {
 	case err := <-c.closed:
 		if err != nil && !errors.Is(err, net.ErrClosed) {

@@ -39,7 +39,8 @@ type conn struct {
 	remote  string
 	framer  *http2.Framer // for reading only
 
-	greeted bool // the client's settings were there; for who reads
+	greeted bool          // the client's settings were there; for who reads
+	ended   chan struct{} // is closed when nobody reads any more
 
 	mu      sync.Mutex // guards the rest, and what is said in stream
 	streams map[uint32]*stream
@@ -75,7 +76,7 @@ func newConn(s *Server, tc *tls.Conn, handler http.Handler, ctx context.Context)
 	c := &conn{
 		server: s, tls: tc, handler: handler, ctx: ctx, state: &state, remote: tc.RemoteAddr().String(),
 		streams: map[uint32]*stream{}, inflow: newInflow(s.ConnWindow), outflow: defaultWindow, window: defaultWindow, frameSize: most,
-		idleSince: time.Now(),
+		idleSince: time.Now(), ended: make(chan struct{}),
 	}
 	c.encoder = hpack.NewEncoder(encoded{c})
 	c.encoder.SetMaxDynamicTableSizeLimit(tableSize)
@@ -254,6 +255,7 @@ func (c *conn) end() {
 	}
 	c.mu.Unlock()
 	c.close()
+	close(c.ended)
 }
 
 func (c *conn) close() { _ = c.tls.Close() }

@@ -6,11 +6,10 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // handlers are what handlers do with an http.ResponseWriter and a request.
@@ -203,8 +202,8 @@ func TestAsWithNetHTTP(t *testing.T) {
 					got.Length = -1
 					got.Header.Del("Content-Length")
 				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("an answer other than net/http's (-want +got):\n%s", diff)
+				if !reflect.DeepEqual(want, got) {
+					t.Errorf("the answer:\n%+v\nnet/http's:\n%+v", got, want)
 				}
 			})
 		}

@@ -17,7 +17,7 @@
 //	body.go      the body of a request
 //	stream.go    a stream, from its request to its end
 //	response.go  the http.ResponseWriter
-//	fields.go    headers of answers, encoded
+//	fields.go    headers of answers, encoded; date.go, one of them
 //	flow.go      windows, and those who wait for them
 //	write.go     bytes that wait to be written
 //	workers.go   goroutines that run handlers
@@ -28,6 +28,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -136,6 +137,20 @@ func (s *Server) shutdown() {
 	defer s.mu.Unlock()
 	for c := range s.conns {
 		c.goAway()
+	}
+}
+
+// Ended waits until all connections have ended, after shutdown: clients close them when they have all answers. Who closed a
+// connection before would throw away what its client has not taken yet. Nothing waits longer than ctx.
+func (s *Server) Ended(ctx context.Context) {
+	s.mu.Lock()
+	conns := slices.Collect(maps.Keys(s.conns))
+	s.mu.Unlock()
+	for _, c := range conns {
+		select {
+		case <-c.ended:
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -257,3 +257,51 @@ func TestShutdown(t *testing.T) {
 		}
 	})
 }
+
+// TestEnded: who stops a server waits until clients have the ends of their answers, although handlers have returned.
+func TestEnded(t *testing.T) {
+	var two *h2.Server
+	s := serve(t, true, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(pattern(1, 10_000)) },
+		func(_ *http.Server, used *h2.Server) { two = used })
+	w := newWary(t, s, 0)
+	w.ask(10_000)
+	for first := false; !first; { // as much as the window takes; the handler need not wait for more
+		f, err := w.framer.ReadFrame()
+		w.check(err)
+		if data, ok := f.(*http2.DataFrame); ok {
+			w.streams[1].got = append(w.streams[1].got, data.Data()...)
+			first = true
+		}
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Config.Shutdown(t.Context()) }()
+	written := make(chan struct{})
+	go func() {
+		two.Ended(t.Context())
+		close(written)
+	}()
+	select {
+	case <-written:
+		t.Fatal("it did not wait for an answer of which the client has a part")
+	case <-time.After(50 * time.Millisecond):
+	}
+	w.open(1, &w.streams[1].window, 20_000)
+	for ended := false; !ended; {
+		f, err := w.framer.ReadFrame()
+		w.check(err)
+		if data, ok := f.(*http2.DataFrame); ok {
+			w.streams[1].got = append(w.streams[1].got, data.Data()...)
+			ended = data.StreamEnded()
+		}
+	}
+	if want := string(pattern(1, 10_000)); string(w.streams[1].got) != want {
+		t.Errorf("%d bytes, or others than were sent", len(w.streams[1].got))
+	}
+	w.check(w.tls.Close())
+	select {
+	case <-written:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it still waits")
+	}
+	w.check(<-stopped)
+}
