@@ -136,12 +136,16 @@ func (c *call) watchStart(ctx context.Context, o *internalversion.ListOptions) (
 			return nil, 0, err
 		}
 	}
+	if !wantsState {
+		snap, err := c.view.Snapshot(ctx) // for its revision
+		if err != nil {
+			return nil, 0, err
+		}
+		return nil, snap.Rev, nil
+	}
 	snap, err := c.present(ctx, o)
 	if err != nil {
 		return nil, 0, err
-	}
-	if !wantsState {
-		return nil, snap.Rev, nil
 	}
 	return snap, snap.Rev, nil
 }

@@ -13,7 +13,13 @@ import (
 
 	"golang.org/x/net/websocket"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/kanzen-io/kanzen/internal/request"
+	"github.com/kanzen-io/kanzen/internal/store"
 )
 
 // watched serves a watch in JSON, and returns its events as text. It runs the steps one after the other, each after an
@@ -56,6 +62,30 @@ func (x *kinds) want(got []string, want ...string) {
 	x.t.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		x.t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+// TestWatchOfShare: a watch of the pods of a node looks at no others to begin.
+func TestWatchOfShare(t *testing.T) {
+	bound := pods()
+	bound.Plural, bound.Prefix, bound.Trigger = "boundpods", "boundpods", "spec.nodeName"
+	bound.Fields = Fields(func(p *corev1.Pod) fields.Set { return fields.Set{"spec.nodeName": p.Spec.NodeName} })
+	x := newKinds(t, bound)
+	const path = "/api/v1/namespaces/ns/boundpods"
+	for n := range 9 {
+		x.expect("POST "+path, fmt.Sprintf(`{"metadata":{"name":"p%d"},"spec":{"nodeName":"n%d"}}`, n, n%3), "201")
+	}
+	r := x.request(t.Context(), "GET "+path+"?watch=1", "")
+	ep := x.eps[corev1.SchemeGroupVersion.WithResource("boundpods")]
+	c := &call{write: write{Endpoint: ep, info: request.InfoFrom(r.Context())}, req: r}
+	for selector, want := range map[string]int64{"": 9, "spec.nodeName=n1": 3, "spec.nodeName=none": 0, "spec.nodeName!=n1": 9} {
+		snap, _, err := c.watchStart(t.Context(), &internalversion.ListOptions{ResourceVersion: "0", FieldSelector: fields.ParseSelectorOrDie(selector)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := snap.Count(t.Context(), store.Range{}); err != nil || got != want {
+			t.Errorf("%q looks at %d, not %d (%v)", selector, got, want, err)
+		}
 	}
 }
 

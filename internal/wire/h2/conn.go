@@ -39,6 +39,10 @@ type conn struct {
 	remote  string
 	framer  *http2.Framer // for reading only
 
+	// stuck ends the connection when a write takes too long, and runs during writes only. A deadline would have to be lifted after each,
+	// or it would break what crypto/tls writes by itself when a client asks for new keys.
+	stuck *time.Timer
+
 	greeted bool          // the client's settings were there; for who reads
 	ended   chan struct{} // is closed when nobody reads any more
 
@@ -58,10 +62,9 @@ type conn struct {
 
 	encoder *hpack.Encoder // writes to out
 
-	out         *[]byte // waits to be written; nil: nothing
-	writing     bool    // somebody writes, or is about to
-	controls    int     // bytes of out that are answers to frames
-	deadlineSet time.Time
+	out      *[]byte // waits to be written; nil: nothing
+	writing  bool    // somebody writes, or is about to
+	controls int     // bytes of out that are answers to frames
 
 	fault   error // why the connection is of no more use; nil: it is
 	leaving bool  // the client was told to send no more requests
@@ -78,6 +81,8 @@ func newConn(s *Server, tc *tls.Conn, handler http.Handler, ctx context.Context)
 		streams: map[uint32]*stream{}, inflow: newInflow(s.ConnWindow), outflow: defaultWindow, window: defaultWindow, frameSize: most,
 		idleSince: time.Now(), ended: make(chan struct{}),
 	}
+	c.stuck = time.AfterFunc(s.Stuck, func() { _ = tc.NetConn().Close() })
+	c.stuck.Stop()
 	c.encoder = hpack.NewEncoder(encoded{c})
 	c.encoder.SetMaxDynamicTableSizeLimit(tableSize)
 	c.framer = http2.NewFramer(nil, tc)
@@ -231,6 +236,13 @@ func (c *conn) closeIfDone() {
 		c.closing = true
 		time.AfterFunc(farewell, c.close)
 	}
+}
+
+// rests says that the connection has had nothing to send for as long as clients have to take what was sent.
+func (c *conn) rests() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.streams) == 0 && c.out == nil && !c.writing && time.Since(c.idleSince) > farewell
 }
 
 // fail ends the connection, as nothing can be written any more. c.mu is held.

@@ -155,17 +155,15 @@ func write[T []byte | string](r *response, p T) (int, error) {
 		h.body = append(h.body, p...)
 		return len(p), nil
 	}
-	// The first bytes are held in any case: net/http looks at them to say what they are.
-	if !r.sent && len(h.body) < sniffed {
-		n := min(len(p), buffered-len(h.body))
-		h.body = append(h.body, p[:n]...)
-		p = p[n:]
-		if err := r.push(nil, false); err != nil {
-			return 0, err
-		}
-		return n + len(p), r.push([]byte(p), false)
+	held := 0
+	if !r.sent && len(h.body) < sniffed { // the first bytes say what they are
+		held = min(len(p), sniffed-len(h.body))
+		h.body = append(h.body, p[:held]...)
 	}
-	return len(p), r.push([]byte(p), false)
+	if err := r.push([]byte(p[held:]), false); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // sniffed is how many bytes http.DetectContentType looks at.

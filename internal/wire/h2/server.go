@@ -1,6 +1,6 @@
-// Package h2 serves HTTP/2 (RFC 9113) over TLS, in place of net/http's server for it. It costs a half of that, because the goroutine of a
-// request writes its answer itself: there the goroutine that serves the connection does, and the two wait for each other several
-// times for each answer. Everything that several streams have to write at the same time goes in one write.
+// Package h2 serves HTTP/2 (RFC 9113) over TLS, in place of net/http's server for it, with which a small read cost twice as much. Here the
+// goroutine of a request writes its answer itself. There the goroutine that serves the connection does, and the two wait for each other
+// several times for each answer. What several streams have to write at the same time goes in one write.
 //
 // Handlers, requests, limits and what clients get are as with net/http: streams and their flow control, trailers in both directions,
 // 100-continue, informational answers, deadlines by http.ResponseController, GOAWAY when the server shuts down or an answer has the header
@@ -42,7 +42,7 @@ type Server struct {
 	// StreamWindow and ConnWindow are how many bytes of bodies that no handler has read a client may have sent: of a stream, and of all
 	// streams of a connection. At least 65,535.
 	StreamWindow, ConnWindow int32
-	// Stuck is how long a client may accept no byte. Then the connection is closed.
+	// Stuck is how long a client may accept nothing of what is written. Then the connection is closed. It must be positive.
 	Stuck time.Duration
 
 	http    *http.Server
@@ -140,13 +140,16 @@ func (s *Server) shutdown() {
 	}
 }
 
-// Ended waits until all connections have ended, after shutdown: clients close them when they have all answers. Who closed a
-// connection before would throw away what its client has not taken yet. Nothing waits longer than ctx.
+// Ended waits, after shutdown, until the connections have ended that have sent something lately: clients close them when they have all
+// answers. Who closed such a connection before would throw away what its client has not taken yet. Nothing waits longer than ctx.
 func (s *Server) Ended(ctx context.Context) {
 	s.mu.Lock()
 	conns := slices.Collect(maps.Keys(s.conns))
 	s.mu.Unlock()
 	for _, c := range conns {
+		if c.rests() {
+			continue
+		}
 		select {
 		case <-c.ended:
 		case <-ctx.Done():

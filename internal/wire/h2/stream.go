@@ -89,8 +89,8 @@ func (st *stream) run() {
 		}
 	}()
 	st.handle(&st.answer, st.request)
-	panicked = false
 	st.answer.finish()
+	panicked = false
 }
 
 // panicked resets the stream, so that the client does not take the answer for complete.

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// task is what a goroutine runs: the handler of a stream.
+type task interface{ run() }
+
 // workers are goroutines that run handlers. Some that have run one wait for the next, because their stacks have the size that handlers need:
 // to grow a stack takes a twentieth of the time of a small read. Those that were not needed for a while end.
 type workers struct {
@@ -13,49 +16,49 @@ type workers struct {
 	rest time.Duration // after which those end that were not needed
 
 	mu     sync.Mutex
-	idle   []chan *stream // of those who wait, the last one first; guarded by mu
-	least  int            // how many have waited at any time since the last look; guarded by mu
-	closed bool           // nobody is to wait; guarded by mu
-	look   *time.Timer    // nil: nobody waits; guarded by mu
+	idle   []chan task // of those who wait, the last one first; guarded by mu
+	least  int         // how many have waited at any time since the last look; guarded by mu
+	closed bool        // nobody is to wait; guarded by mu
+	look   *time.Timer // nil: nobody waits; guarded by mu
 }
 
 func newWorkers() *workers {
 	return &workers{most: 4 * runtime.GOMAXPROCS(0), rest: time.Second, closed: true}
 }
 
-// run runs the handler of a stream in a goroutine.
-func (w *workers) run(st *stream) {
+// run runs a task in a goroutine.
+func (w *workers) run(t task) {
 	w.mu.Lock()
 	last := len(w.idle) - 1
 	if last < 0 {
 		w.mu.Unlock()
-		go w.work(st)
+		go w.work(t)
 		return
 	}
 	next := w.idle[last]
 	w.idle = w.idle[:last]
 	w.least = min(w.least, last)
 	w.mu.Unlock()
-	next <- st
+	next <- t
 }
 
-func (w *workers) work(st *stream) {
-	var next chan *stream
-	for st != nil {
-		st.run()
+func (w *workers) work(t task) {
+	var next chan task
+	for t != nil {
+		t.run()
 		if next == nil {
-			next = make(chan *stream, 1)
+			next = make(chan task, 1)
 		}
 		if !w.wait(next) {
 			return
 		}
-		st = nil // it must not be kept while nothing comes
-		st = <-next
+		t = nil // it must not be kept while nothing comes
+		t = <-next
 	}
 }
 
-// wait says whether a goroutine is to wait for a stream.
-func (w *workers) wait(next chan *stream) bool {
+// wait says whether a goroutine is to wait for a task.
+func (w *workers) wait(next chan task) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed || len(w.idle) >= w.most {

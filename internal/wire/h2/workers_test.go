@@ -1,55 +1,67 @@
-package h2_test
+package h2
 
 import (
-	"bytes"
-	"io"
-	"net/http"
-	"runtime/pprof"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// waiting returns how many goroutines wait for handlers to run.
-func waiting(t *testing.T) int {
-	t.Helper()
-	var all bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&all, 2); err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Count(all.Bytes(), []byte("h2.(*workers).run")) // who created it
+// meeting is a task that ends when as many run as are expected.
+type meeting struct{ *sync.WaitGroup }
+
+func (m meeting) run() {
+	m.Done()
+	m.Wait()
 }
 
-// TestWorkersEnd: goroutines that wait for work do not outlive the need for them.
-func TestWorkersEnd(t *testing.T) {
-	const requests = 6
-	var here sync.WaitGroup
-	here.Add(requests)
-	s := serve(t, true, func(w http.ResponseWriter, _ *http.Request) {
-		here.Done()
-		here.Wait()
-		_, _ = io.WriteString(w, "hello")
-	})
-	c := client(s)
-	var all sync.WaitGroup
-	for range requests {
-		all.Go(func() {
-			resp, err := c.Get(s.URL)
-			if err != nil {
-				t.Error(err)
-				return
+func (w *workers) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.idle)
+}
+
+// TestWorkers: goroutines that have run something run the next thing, and those that are not needed end.
+func TestWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkers()
+		w.most = 5
+		w.open(true)
+		meet := func(n int) {
+			var all sync.WaitGroup
+			all.Add(n)
+			for range n {
+				w.run(meeting{&all})
 			}
-			_, _ = io.Copy(io.Discard, resp.Body)
-			_ = resp.Body.Close()
-		})
-	}
-	all.Wait()
-	if waiting(t) == 0 {
-		t.Error("nobody waits for the next request")
-	}
-	for deadline := time.Now().Add(20 * time.Second); waiting(t) > 0; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines still wait", waiting(t))
+			synctest.Wait()
 		}
-	}
+		expect := func(after string, want int) {
+			t.Helper()
+			if got := w.waiting(); got != want {
+				t.Errorf("after %s %d wait, not %d", after, got, want)
+			}
+		}
+		meet(3)
+		expect("three at a time", 3)
+		meet(8)
+		expect("more than may wait", 5)
+		meet(2)
+		time.Sleep(w.rest + 1)
+		synctest.Wait()
+		for range 3 {
+			meet(2)
+			time.Sleep(w.rest)
+			synctest.Wait()
+		}
+		expect("some time in which two were needed", 2)
+		time.Sleep(3 * w.rest)
+		synctest.Wait()
+		expect("some time without work", 0)
+		meet(4)
+		w.open(false)
+		synctest.Wait()
+		expect("the end", 0)
+		meet(2) // the last handlers of connections that have ended
+		expect("the end", 0)
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -148,14 +147,9 @@ func (c *conn) drain(rounds int) {
 // send writes bytes to the client. Only one goroutine at a time does.
 func (c *conn) send(data []byte) error {
 	for len(data) > 0 {
-		// Setting the deadline costs more than looking at the clock, so it is set anew when an eighth of it has gone by.
-		if now := time.Now(); c.server.Stuck > 0 && now.Sub(c.deadlineSet) > c.server.Stuck/8 {
-			c.deadlineSet = now
-			if err := c.tls.SetWriteDeadline(now.Add(c.server.Stuck)); err != nil {
-				return err
-			}
-		}
+		c.stuck.Reset(c.server.Stuck)
 		n, err := c.tls.Write(data[:min(len(data), most)])
+		c.stuck.Stop()
 		if err != nil {
 			return err
 		}
