@@ -138,7 +138,17 @@ func (g *growth) part(ctx context.Context, name string, measure func(context.Con
 		o.EtcdListens = true
 		o.Flags = []string{"--etcd-quota-backend-bytes", "8589934592"} // a million objects, each written more than once
 	}
-	s, err := side.Start(ctx, name, g.programs, o)
+	return onSide(ctx, name, g.programs, o, func(ctx context.Context, s *side.Side) error {
+		if err := measure(ctx, s); err != nil {
+			return fmt.Errorf("%w%s", err, s.Logs())
+		}
+		return nil
+	})
+}
+
+// onSide starts a side on fresh data, and measures it when it has come to rest.
+func onSide(ctx context.Context, name string, programs side.Programs, o side.Options, measure func(context.Context, *side.Side) error) error {
+	s, err := side.Start(ctx, name, programs, o)
 	if err != nil {
 		return err
 	}
@@ -149,10 +159,7 @@ func (g *growth) part(ctx context.Context, name string, measure func(context.Con
 	if err := s.Calm(ctx); err != nil {
 		return err
 	}
-	if err := measure(ctx, s); err != nil {
-		return fmt.Errorf("%w%s", err, s.Logs())
-	}
-	return nil
+	return measure(ctx, s)
 }
 
 // Panels of the drawing, and tables.

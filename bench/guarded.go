@@ -68,18 +68,7 @@ func (b *bench) guard(ctx context.Context, name string, g guarded) error {
 	if !b.wantsAny(loadNames(g.loads)...) {
 		return nil
 	}
-	s, err := side.Start(ctx, name, b.programs, side.Options{Flags: g.flags})
-	if err != nil {
-		return err
-	}
-	defer s.Stop()
-	if err := setUp(ctx, s); err != nil {
-		return err
-	}
-	if err := s.Calm(ctx); err != nil {
-		return err
-	}
-	return b.loadAll(ctx, s, g.loads)
+	return onSide(ctx, name, b.programs, side.Options{Flags: g.flags}, func(ctx context.Context, s *side.Side) error { return b.loadAll(ctx, s, g.loads) })
 }
 
 // auditedLoad is create-plain, with a server that writes each object to its log twice, as it was sent and as it was answered.

@@ -1,7 +1,6 @@
 package hostile
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -10,16 +9,14 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kanzen-io/kanzen/test/peer"
+	"github.com/kanzen-io/kanzen/test/program"
 )
 
 var (
@@ -36,57 +33,15 @@ type server struct {
 
 const admin = "hostile"
 
-// kanzen builds the program under test, unless the environment names one, and
-// starts it.
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
+
+// kanzen starts the program under test.
 func kanzen(t *testing.T) *server {
 	t.Helper()
-	dir := t.TempDir()
-	binary := os.Getenv("KANZEN")
-	if binary == "" {
-		binary = filepath.Join(dir, "kanzen")
-		build := exec.Command("go", "build", "-o", binary, "./cmd/kanzen")
-		build.Dir = filepath.Join("..", "..")
-		if b, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build: %v\n%s", err, b)
-		}
-	}
-	tokens := filepath.Join(dir, "tokens.csv")
-	if err := os.WriteFile(tokens, []byte(admin+",admin,admin,system:masters\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "serve", "--data-dir", filepath.Join(dir, "data"), "--secure-port=0", "--token-auth-file", tokens)
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended already
-		_ = cmd.Wait()
-		if b, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
-			t.Logf("it said: %s", b[max(0, len(b)-4000):])
-		}
-	})
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if m := regexp.MustCompile(`https://(\S+:\d+)`).FindStringSubmatch(lines.Text()); m != nil {
-			go func() { _, _ = io.Copy(io.Discard, out) }()
-			s := &server{name: "kanzen", url: "https://" + m[1], token: admin, pid: cmd.Process.Pid}
-			s.connect(t)
-			return s
-		}
-	}
-	b, _ := os.ReadFile(log.Name())
-	t.Fatalf("it does not say where it is: %s", b)
-	return nil
+	p := program.Serve(t, admin)
+	s := &server{name: "kanzen", url: "https://" + p.Addr, token: admin, pid: p.PID}
+	s.connect(t)
+	return s
 }
 
 // upstream starts kube-apiserver.

@@ -64,12 +64,12 @@ type stream struct {
 // dial opens a connection, and waits until both know the other's settings.
 func (s *server) dial(t testing.TB, settings ...http2.Setting) *client {
 	t.Helper()
-	raw, err := net.DialTimeout("tcp", s.addr, patience)
+	raw, err := net.DialTimeout("tcp", s.Addr, patience)
 	must(t, err)
 	// A client that does not read shall soon be one: with buffers of megabytes the server would not see it for long.
 	must(t, raw.(*net.TCPConn).SetReadBuffer(64<<10))
 	c := &client{
-		t: t, addr: s.addr, next: 1, conn: tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}),
+		t: t, addr: s.Addr, next: 1, conn: tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}),
 		streams: map[uint32]*stream{}, settings: map[http2.SettingID]uint32{},
 		mayReceive: defaultWindow, initial: defaultWindow, maySend: defaultWindow, grants: true,
 	}

@@ -212,7 +212,7 @@ func TestGoAway(t *testing.T) {
 func TestConnectionClose(t *testing.T) {
 	s := start(t)
 	c := s.dial(t)
-	st := c.open(true, field(":method", "GET"), field(":scheme", "https"), field(":authority", s.addr), field(":path", "/livez"))
+	st := c.open(true, field(":method", "GET"), field(":scheme", "https"), field(":authority", s.Addr), field(":path", "/livez"))
 	c.flush()
 	c.await(st)
 	if !c.awaitEnd() || st.status != "200" || string(st.body) != "ok" || c.goAway == nil || *c.goAway != http2.ErrCodeNo {
@@ -231,7 +231,7 @@ func TestStopping(t *testing.T) {
 	c.grants = false
 	st := c.get(path)
 	c.until("a part of a list", func() bool { return c.mayReceive == 0 })
-	must(t, syscall.Kill(s.pid, syscall.SIGTERM))
+	must(t, syscall.Kill(s.PID, syscall.SIGTERM))
 	c.until("GOAWAY", func() bool { return c.goAway != nil })
 	c.grants = true
 	c.grant(st, 1<<30)

@@ -34,7 +34,7 @@ var accepted = map[string]string{
 // TestH2Spec runs the cases of h2spec, those too that it calls strict. A case fails unless accepted says that it may.
 func TestH2Spec(t *testing.T) {
 	s := start(t)
-	host, port, err := net.SplitHostPort(s.addr)
+	host, port, err := net.SplitHostPort(s.Addr)
 	must(t, err)
 	number, err := strconv.Atoi(port)
 	must(t, err)
@@ -42,7 +42,7 @@ func TestH2Spec(t *testing.T) {
 	// a GOAWAY with the answer, and what comes after it, or that the connection ends then, says nothing about a case.
 	c := &config.Config{
 		Host: host, Port: number, Path: "/version", Timeout: 2 * time.Second, MaxHeaderLen: 4000, TLS: true, Insecure: true, Strict: true,
-		CertFile: filepath.Join(s.data, "pki", "admin.crt"), CertKeyFile: filepath.Join(s.data, "pki", "admin.key"),
+		CertFile: filepath.Join(s.Data, "pki", "admin.crt"), CertKeyFile: filepath.Join(s.Data, "pki", "admin.key"),
 	}
 	ran := map[string]bool{}
 	for _, g := range []*spec.TestGroup{generic.Spec(), http2.Spec(), hpack.Spec()} {

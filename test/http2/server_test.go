@@ -10,7 +10,6 @@
 package http2_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -18,14 +17,13 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kanzen-io/kanzen/test/program"
 )
 
 const (
@@ -38,80 +36,24 @@ const (
 	origin = "https://console.example.com"
 )
 
-// binary is the program under test.
-var binary string
-
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (int, error) {
-	dir, err := os.MkdirTemp("", "kanzen-http2-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	if binary = os.Getenv("KANZEN"); binary == "" {
-		binary = filepath.Join(dir, "kanzen")
-		build := exec.Command("go", "build", "-o", binary, "./cmd/kanzen")
-		build.Dir = filepath.Join("..", "..")
-		if b, err := build.CombinedOutput(); err != nil {
-			return 0, fmt.Errorf("build: %w\n%s", err, b)
-		}
-	}
-	return m.Run(), nil
-}
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
 // server is a process that serves.
 type server struct {
-	addr   string // host:port
-	pid    int
-	data   string // its folder
-	log    string // the file that it writes its log to
+	*program.Server
 	client *http.Client
 }
 
 // start starts kanzen on a free port, with data of its own, for one test.
 func start(t *testing.T, flags ...string) *server {
 	t.Helper()
-	dir := t.TempDir()
-	tokens := filepath.Join(dir, "tokens.csv")
-	must(t, os.WriteFile(tokens, []byte(token+",admin,admin,system:masters\n"), 0o600))
-	data := filepath.Join(dir, "data")
-	cmd := exec.Command(binary, append([]string{"serve", "--data-dir", data, "--secure-port=0", "--token-auth-file", tokens,
-		"--cors-allowed-origins", "^" + regexp.QuoteMeta(origin) + "$"}, flags...)...)
-	log, err := os.Create(filepath.Join(dir, "log"))
-	must(t, err)
-	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	s := &server{pid: cmd.Process.Pid, data: data, log: log.Name(), client: newClient()}
+	flags = append([]string{"--cors-allowed-origins", "^" + regexp.QuoteMeta(origin) + "$"}, flags...)
+	s := &server{program.Serve(t, token, flags...), newClient()}
 	t.Cleanup(func() {
 		s.noPanic(t)
 		s.client.CloseIdleConnections()
-		_ = cmd.Process.Kill() // it may have ended already
-		_ = cmd.Wait()
-		if b, err := os.ReadFile(s.log); err == nil && t.Failed() {
-			t.Logf("it said: %s", b[max(0, len(b)-4000):])
-		}
 	})
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if m := regexp.MustCompile(`https://(\S+:\d+)`).FindStringSubmatch(lines.Text()); m != nil {
-			go func() { _, _ = io.Copy(io.Discard, out) }()
-			s.addr = m[1]
-			return s
-		}
-	}
-	t.Fatal("it does not say where it is")
-	return nil
+	return s
 }
 
 // newClient is net/http's client, with connections of its own.
@@ -124,7 +66,7 @@ func newClient() *http.Client {
 // do sends a request by net/http's client.
 func (s *server) do(t *testing.T, method, path string, body []byte) (*http.Response, []byte) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.addr+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.Addr+path, bytes.NewReader(body))
 	must(t, err)
 	req.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}, "Accept": {"application/json"}}
 	resp, err := s.client.Do(req)
@@ -174,7 +116,7 @@ func (s *server) list(t *testing.T, n int) (path string, body []byte) {
 func (s *server) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, atOnce)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.addr+"/livez", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.Addr+"/livez", nil)
 	if err != nil {
 		return err
 	}
@@ -194,7 +136,7 @@ func (s *server) answers(ctx context.Context) error {
 // noPanic reads the log.
 func (s *server) noPanic(t *testing.T) {
 	t.Helper()
-	b, err := os.ReadFile(s.log)
+	b, err := os.ReadFile(s.Log)
 	must(t, err)
 	for _, line := range strings.Split(string(b), "\n") {
 		if lower := strings.ToLower(line); strings.Contains(lower, "panic") || strings.Contains(lower, "fatal error") || strings.Contains(lower, "runtime error") {
@@ -206,7 +148,7 @@ func (s *server) noPanic(t *testing.T) {
 // memory returns what the process holds, and the most that it held since forget, in MiB.
 func (s *server) memory(t *testing.T) (now, peak int) {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID))
 	must(t, err)
 	for _, line := range strings.Split(string(status), "\n") {
 		name, value, _ := strings.Cut(line, ":")
@@ -227,7 +169,7 @@ func (s *server) memory(t *testing.T) (now, peak int) {
 // forget resets the most that memory tells of.
 func (s *server) forget(t *testing.T) {
 	t.Helper()
-	must(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid), []byte("5"), 0))
+	must(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.PID), []byte("5"), 0))
 }
 
 // goroutines asks the server how many it has.

@@ -162,7 +162,7 @@ func TestSideBySide(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: patience}
 	ask := func(path string, length int) error {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.addr+path, nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Addr+path, nil)
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func TestEventsAtOnce(t *testing.T) {
 func TestProtocols(t *testing.T) {
 	s := start(t)
 	for _, protocols := range [][]string{{"http/1.1"}, nil, {"http/1.1", "h2"}, {"h2", "http/1.1"}} {
-		conn, err := tls.Dial("tcp", s.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: protocols})
+		conn, err := tls.Dial("tcp", s.Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: protocols})
 		must(t, err)
 		defer conn.Close()
 		if got := conn.ConnectionState().NegotiatedProtocol; got == "h2" {
@@ -226,7 +226,7 @@ func TestProtocols(t *testing.T) {
 			t.Errorf("no h2 for %q", protocols)
 		}
 		must(t, conn.SetDeadline(time.Now().Add(patience)))
-		_, err = fmt.Fprintf(conn, "GET /livez HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", s.addr)
+		_, err = fmt.Fprintf(conn, "GET /livez HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", s.Addr)
 		must(t, err)
 		if b, err := io.ReadAll(conn); err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 200 OK\r\n")) {
 			t.Errorf("for %q: %.200q %v", protocols, b, err)

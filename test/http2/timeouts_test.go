@@ -91,7 +91,7 @@ func TestNoPreface(t *testing.T) {
 	for _, preface := range []string{"", http2.ClientPreface[:10], http2.ClientPreface, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"} {
 		t.Run(fmt.Sprintf("%.14q %d", preface, len(preface)), func(t *testing.T) {
 			t.Parallel()
-			conn, err := tls.Dial("tcp", s.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+			conn, err := tls.Dial("tcp", s.Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 			must(t, err)
 			defer conn.Close()
 			_, err = conn.Write([]byte(preface))
