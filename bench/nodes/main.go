@@ -83,19 +83,20 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Println(side.Machine())
+	var failed []error
 	for size := range strings.SplitSeq(*nodes, ",") {
 		n, err := strconv.Atoi(size)
 		if err != nil {
 			return err
 		}
 		for _, s.side = range names {
-			if err := s.measure(ctx, n); err != nil {
-				fmt.Fprintf(os.Stderr, "%s, %d nodes: %v\n", s.side, n, err)
+			if err := s.measure(ctx, n); err != nil { // others may hold more
+				failed = append(failed, fmt.Errorf("%s, %d nodes: %w", s.side, n, err))
 			}
 		}
 	}
 	printRows(s.rows)
-	return ctx.Err()
+	return errors.Join(failed...)
 }
 
 func nodeName(n int) string { return fmt.Sprintf("node-%05d", n) }
